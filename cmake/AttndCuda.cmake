@@ -1,0 +1,22 @@
+# Decides whether the CUDA backend is built. Sets ATTND_HAVE_CUDA. The CUDA runtime is linked statically and the driver is
+# looked up at run time, so that the binary starts on a machine without a GPU.
+set(ATTND_HAVE_CUDA OFF)
+if(NOT ATTND_CUDA STREQUAL "off" AND NOT ATTND_SANITIZE)
+  include(CheckLanguage)
+  check_language(CUDA)
+  if(CMAKE_CUDA_COMPILER)
+    # Targets state their own architectures; this default serves the compiler check only.
+    if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
+      set(CMAKE_CUDA_ARCHITECTURES 80)
+    endif()
+    enable_language(CUDA)
+    set(CMAKE_CUDA_STANDARD 20)
+    set(CMAKE_CUDA_STANDARD_REQUIRED ON)
+    set(CMAKE_CUDA_RUNTIME_LIBRARY Static)
+    find_package(CUDAToolkit 13.0 REQUIRED)
+    set(ATTND_HAVE_CUDA ON)
+  elseif(ATTND_CUDA STREQUAL "on")
+    message(FATAL_ERROR "ATTND_CUDA=on, but no CUDA compiler was found; set CMAKE_CUDA_COMPILER or use tools/test")
+  endif()
+endif()
+message(STATUS "CUDA backend: ${ATTND_HAVE_CUDA}")

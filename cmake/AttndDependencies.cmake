@@ -1,0 +1,16 @@
+# Libraries from the distribution. gRPC, Protocol Buffers and Highway come by pkg-config: their CMake packages differ between
+# Debian 12 and Ubuntu.
+find_package(Threads REQUIRED)
+find_package(PkgConfig REQUIRED)
+find_package(absl REQUIRED)
+find_package(Protobuf REQUIRED)
+find_package(spdlog REQUIRED)
+find_package(prometheus-cpp REQUIRED)
+pkg_check_modules(GRPCPP REQUIRED IMPORTED_TARGET grpc++)
+pkg_check_modules(HWY REQUIRED IMPORTED_TARGET libhwy)
+find_program(ATTND_GRPC_CPP_PLUGIN grpc_cpp_plugin REQUIRED)
+find_library(ATTND_GRPCPP_REFLECTION grpc++_reflection REQUIRED)
+if(ATTND_TESTS)
+  find_package(GTest REQUIRED)
+  find_package(benchmark REQUIRED)
+endif()

@@ -1,0 +1,22 @@
+// How CPU code asks for threads without owning any.
+#pragma once
+
+#include <cstdint>
+
+#include "absl/functional/function_ref.h"
+
+namespace attnd {
+
+class ParallelFor {
+ public:
+  virtual ~ParallelFor() = default;
+
+  // Calls task(i) once for each i in [0, num_tasks), on any thread and in any order, the caller's thread included, and
+  // returns when all have returned. Results must not depend on which thread runs which task.
+  virtual void Run(std::int64_t num_tasks, absl::FunctionRef<void(std::int64_t)> task) = 0;
+
+  // The most tasks that run at the same time.
+  virtual int MaxParallelism() const = 0;
+};
+
+}  // namespace attnd

@@ -1,0 +1,80 @@
+// Takes checked problems through admission, the device and back. Knows nothing of gRPC.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "kernels/diagnostics.h"
+#include "kernels/merge.h"
+#include "server/device/device.h"
+#include "server/engine/attention_plan.h"
+
+namespace attnd {
+
+// How a caller's wish to stop reaches work that waits or runs.
+struct CallControl {
+  absl::Time deadline = absl::InfiniteFuture();
+  std::function<bool()> cancelled;  // may be empty; called from any thread
+  int priority = 0;                 // higher goes first among those that wait; within one priority, in order of arrival
+
+  // OK, Cancelled or DeadlineExceeded.
+  absl::Status Check() const;
+};
+
+struct JobSeconds {
+  double queue = 0;  // waiting for memory and for a turn on the device
+  StageSeconds stages;
+};
+
+// One admitted request and the memory reserved for it, all of which goes back when the job is destroyed. Write the inputs,
+// submit, read the outputs. Not thread-safe; may be destroyed on any thread.
+class AttentionJob {
+ public:
+  virtual ~AttentionJob() = default;
+  virtual const AttentionPlan& plan() const = 0;
+  virtual absl::Span<std::byte> input(InputTensor tensor) = 0;           // staging memory, to be filled by the caller
+  virtual absl::Span<const std::byte> output(OutputTensor tensor) const = 0;  // valid once the job is done
+  virtual const AttentionDiagnostics* diagnostics() const = 0;           // nullptr unless asked for
+  virtual const JobSeconds& seconds() const = 0;
+};
+
+struct EngineOptions {
+  int max_queued_requests = 1024;                         // waiting for memory; the next is refused
+  absl::Duration max_queue_wait = absl::Seconds(30);      // for calls without a deadline of their own
+};
+
+// Thread-safe.
+class Engine {
+ public:
+  virtual ~Engine() = default;
+
+  // Reserves all the memory the plan needs, at once or when others give theirs back, and calls `admitted` once, on this
+  // thread or another. Errors: InvalidArgument if the plan could never fit the budgets; ResourceExhausted when the queue is
+  // full or the wait is over; DeadlineExceeded, Cancelled; Unavailable while draining or if the device is unhealthy.
+  virtual void Admit(AttentionPlan plan, CallControl control,
+                     std::function<void(absl::StatusOr<std::unique_ptr<AttentionJob>>)> admitted) = 0;
+
+  // Runs an admitted job whose inputs are complete and calls `done` once, on this thread or another, with the job if it
+  // succeeded.
+  virtual void Submit(std::unique_ptr<AttentionJob> job, CallControl control,
+                      std::function<void(absl::StatusOr<std::unique_ptr<AttentionJob>>)> done) = 0;
+
+  // Merges partial results in host memory. Blocks. Errors as Admit's.
+  virtual absl::Status Merge(const MergeParams& host_params, const CallControl& control) = 0;
+
+  virtual const Device& device() const = 0;
+  virtual int requests_in_flight() const = 0;
+
+  // Refuses what is new with Unavailable; what was admitted goes on.
+  virtual void StartDraining() = 0;
+  // Waits until nothing is in flight. False if `deadline` came first.
+  virtual bool WaitUntilIdle(absl::Time deadline) = 0;
+};
+
+}  // namespace attnd
