@@ -1,0 +1,234 @@
+"""The client: one channel, typed calls."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import Any, Iterator, Sequence
+
+import grpc
+import numpy as np
+
+from attnd import _spec
+from attnd._errors import AttndError
+from attnd._tensors import from_bytes, like_input, to_numpy, wire_dtype
+from attnd.v1 import attention_pb2 as pb
+from attnd.v1 import attention_pb2_grpc as pb_grpc
+
+_CHUNK_BYTES = 1 << 20
+_DEFAULT_TIMEOUT_SECONDS = 60.0
+_TENSORS = {pb.TENSOR_ID_OUT: "out", pb.TENSOR_ID_LSE: "lse", pb.TENSOR_ID_PROBS: "probs"}
+
+# The calls compute and keep nothing: repeating one that the server could not take is safe. gRPC honours the delay that a
+# busy server asks for.
+_SERVICE_CONFIG = json.dumps({
+    "methodConfig": [{
+        "name": [{"service": "attnd.v1.AttentionService", "method": m} for m in ("Attend", "Merge", "GetServerInfo")],
+        "retryPolicy": {
+            "maxAttempts": 4,
+            "initialBackoff": "0.05s",
+            "maxBackoff": "2s",
+            "backoffMultiplier": 2,
+            "retryableStatusCodes": ["UNAVAILABLE", "RESOURCE_EXHAUSTED"],
+        },
+    }]
+})
+
+
+@dataclasses.dataclass(frozen=True)
+class Timings:
+    """Where the server spent the time of a call, in seconds."""
+
+    queue: float
+    copy_in: float
+    compute: float
+    copy_out: float
+    total: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Diagnostics:
+    """What the problem's numbers looked like; see attnd.v1.Diagnostics."""
+
+    score_min: float
+    score_max: float
+    lse_min: float
+    lse_max: float
+    largest_weight: float
+    rows_fully_masked: int
+    nonfinite_q: int
+    nonfinite_k: int
+    nonfinite_v: int
+
+
+@dataclasses.dataclass(frozen=True)
+class AttendResult:
+    """out: shape of q with head_dim_v innermost. lse: float32 [batch, num_heads, seqlen_q], packed [num_heads, total_q].
+    probs: float32 [batch, num_heads, seqlen_q, seqlen_k]. What was not asked for is None."""
+
+    out: Any
+    lse: Any
+    probs: Any
+    diagnostics: Diagnostics | None
+    kernel: str
+    timings: Timings
+
+
+@dataclasses.dataclass(frozen=True)
+class ServerInfo:
+    version: str
+    backend: str
+    device_name: str
+    compute_capability: int
+    device_memory_bytes: int
+    staging_memory_bytes: int
+    max_message_bytes: int
+    max_probs_bytes: int
+    kernels: tuple[str, ...]
+
+
+class Client:
+    """Calls one attention server. Thread-safe; close it, or use it as a context manager."""
+
+    def __init__(self, target: str = "localhost:8001", *, credentials: grpc.ChannelCredentials | None = None):
+        """target: host:port, unix:PATH, or any gRPC target. credentials: for TLS; plain text without."""
+        options = [
+            ("grpc.max_send_message_length", -1),
+            ("grpc.max_receive_message_length", -1),
+            ("grpc.service_config", _SERVICE_CONFIG),
+        ]
+        self._channel = (grpc.secure_channel(target, credentials, options) if credentials
+                         else grpc.insecure_channel(target, options))
+        self._stub = pb_grpc.AttentionServiceStub(self._channel)
+        self._info: ServerInfo | None = None
+
+    def __enter__(self) -> "Client":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._channel.close()
+
+    def attend(self, q: Any, k: Any, v: Any, *, causal: bool = False, softmax_scale: float | None = None,
+               softcap: float | None = None, window_left: int | None = None, window_right: int | None = None,
+               mask: Any = None, bias: Any = None, alibi_slopes: Any = None, sinks: Any = None, lengths_q: Any = None,
+               lengths_k: Any = None, cu_seqlens_q: Sequence[int] | None = None,
+               cu_seqlens_k: Sequence[int] | None = None, layout: str = "bshd", out_dtype: Any = None,
+               return_lse: bool = False, return_partial: bool = False, return_probs: bool = False,
+               return_diagnostics: bool = False, algorithm: str | None = None,
+               timeout: float = _DEFAULT_TIMEOUT_SECONDS) -> AttendResult:
+        """softmax(softmax_scale q k^T + masks) v.
+
+        q: [batch, seqlen_q, num_heads, head_dim] ("bshd") or [batch, num_heads, seqlen_q, head_dim] ("bhsd"); with
+            cu_seqlens packed as [total_q, num_heads, head_dim]. k, v the same with num_kv_heads. float32, float16 or
+            bfloat16 (ml_dtypes); NumPy arrays or torch tensors; the result is of the same kind as q.
+        mask: true where a row may attend; bias: added to the scores. Both [batch, heads, seqlen_q, seqlen_k], with 1 where
+            broadcast; missing leading dimensions count as 1.
+        Every other option as in attnd.v1.AttentionSpec. timeout: seconds.
+        Raises AttndError with the server's text; ValueError where the arrays cannot be described at all.
+        """
+        request = _spec.make_request(
+            q, k, v, layout=layout, algorithm=algorithm, mask=mask, bias=bias, out_dtype=out_dtype,
+            cu_seqlens_q=cu_seqlens_q, cu_seqlens_k=cu_seqlens_k, causal=causal, softmax_scale=softmax_scale,
+            softcap=softcap, window_left=window_left, window_right=window_right, alibi_slopes=alibi_slopes, sinks=sinks,
+            lengths_q=lengths_q, lengths_k=lengths_k, return_lse=return_lse, return_partial=return_partial,
+            return_probs=return_probs, return_diagnostics=return_diagnostics)
+        try:
+            if self._fits_one_message(request, timeout):
+                response = self._stub.Attend(request, timeout=timeout)
+                tensors = {"out": response.out, "lse": response.lse, "probs": response.probs}
+                result = response.result
+            else:
+                result, tensors = self._attend_stream(request, timeout)
+        except grpc.RpcError as error:
+            raise AttndError.from_rpc_error(error) from None
+        return _make_result(request.spec, tuple(q.shape), result, tensors, q)
+
+    def merge(self, outs: Sequence[Any], lses: Sequence[Any], *, out_dtype: Any = None,
+              timeout: float = _DEFAULT_TIMEOUT_SECONDS) -> tuple[Any, Any]:
+        """Combines partial results over disjoint keys, in the order given.
+
+        outs: float32 arrays [rows..., head_dim_v]; lses: float32 arrays whose elements run in the same order as the rows of
+        outs (for a "bshd" out, lse transposed to [batch, seqlen_q, num_heads]). Returns (out, lse) in the same shapes.
+        """
+        out_arrays = [to_numpy(a) for a in outs]
+        lse_arrays = [to_numpy(a) for a in lses]
+        for name, arrays in (("outs", out_arrays), ("lses", lse_arrays)):
+            if not arrays or any(a.dtype != np.float32 or a.shape != arrays[0].shape for a in arrays):
+                raise ValueError(f"{name}: at least one array, all of float32 and of one shape; "
+                                 f"got {[(str(a.dtype), a.shape) for a in arrays]}")
+        request = pb.MergeRequest(num_parts=len(out_arrays), rows=lse_arrays[0].size, head_dim_v=out_arrays[0].shape[-1],
+                                  out=b"".join(a.tobytes() for a in out_arrays),
+                                  lse=b"".join(a.tobytes() for a in lse_arrays))
+        request.out_dtype = pb.DATA_TYPE_FLOAT32 if out_dtype is None else wire_dtype(out_dtype, "out_dtype")
+        try:
+            response = self._stub.Merge(request, timeout=timeout)
+        except grpc.RpcError as error:
+            raise AttndError.from_rpc_error(error) from None
+        out = from_bytes(response.out, request.out_dtype, out_arrays[0].shape)
+        lse = from_bytes(response.lse, pb.DATA_TYPE_FLOAT32, lse_arrays[0].shape)
+        return like_input(out, outs[0]), like_input(lse, outs[0])
+
+    def server_info(self, *, timeout: float = _DEFAULT_TIMEOUT_SECONDS) -> ServerInfo:
+        """What the server is, what it can compute and its limits."""
+        try:
+            info = self._stub.GetServerInfo(pb.GetServerInfoRequest(), timeout=timeout)
+        except grpc.RpcError as error:
+            raise AttndError.from_rpc_error(error) from None
+        return ServerInfo(info.version, info.backend, info.device_name, info.compute_capability, info.device_memory_bytes,
+                          info.staging_memory_bytes, info.max_message_bytes, info.max_probs_bytes,
+                          tuple(kernel.name for kernel in info.kernels))
+
+    def _fits_one_message(self, request: pb.AttendRequest, timeout: float) -> bool:
+        spec = request.spec
+        # The result may be larger than the request: scores of a short q over a long k, or float32 out of 16-bit inputs.
+        result_bytes = 4 * (2 * len(request.q) + np.prod(_spec.probs_shape(spec)) * spec.return_probs)
+        size = max(len(request.q) + len(request.k) + len(request.v) + len(request.mask) + len(request.bias), result_bytes)
+        if size < 3 << 20:  # under gRPC's own default limit of 4 MiB: no need to ask
+            return True
+        if self._info is None:
+            self._info = self.server_info(timeout=timeout)
+        return size + (1 << 20) < self._info.max_message_bytes
+
+    def _attend_stream(self, request: pb.AttendRequest, timeout: float) -> tuple[pb.AttendResult, dict[str, bytearray]]:
+        result = pb.AttendResult()
+        tensors: dict[str, bytearray] = {}
+        for message in self._stub.AttendStream(_stream_messages(request), timeout=timeout):
+            if message.HasField("result"):
+                result = message.result
+                tensors = {"out": bytearray(result.out_bytes), "lse": bytearray(result.lse_bytes),
+                           "probs": bytearray(result.probs_bytes)}
+            else:
+                chunk = message.chunk
+                tensors[_TENSORS[chunk.tensor]][chunk.offset_bytes:chunk.offset_bytes + len(chunk.data)] = chunk.data
+        return result, tensors
+
+
+def _stream_messages(request: pb.AttendRequest) -> Iterator[pb.AttendStreamRequest]:
+    yield pb.AttendStreamRequest(header=request.spec)
+    for tensor, data in ((pb.TENSOR_ID_Q, request.q), (pb.TENSOR_ID_K, request.k), (pb.TENSOR_ID_V, request.v),
+                         (pb.TENSOR_ID_MASK, request.mask), (pb.TENSOR_ID_BIAS, request.bias)):
+        view = memoryview(data)
+        for offset in range(0, len(view), _CHUNK_BYTES):
+            chunk = pb.TensorChunk(tensor=tensor, offset_bytes=offset, data=bytes(view[offset:offset + _CHUNK_BYTES]))
+            yield pb.AttendStreamRequest(chunk=chunk)
+
+
+def _make_result(spec: pb.AttentionSpec, q_shape: tuple[int, ...], result: pb.AttendResult, tensors: dict[str, Any],
+                 model: Any) -> AttendResult:
+    def float32(name: str, shape: tuple[int, ...], wanted: bool) -> Any:
+        return like_input(from_bytes(tensors[name], pb.DATA_TYPE_FLOAT32, shape), model) if wanted else None
+
+    t = result.timings
+    diagnostics = None
+    if result.HasField("diagnostics"):
+        diagnostics = Diagnostics(**{f.name: getattr(result.diagnostics, f.name) for f in dataclasses.fields(Diagnostics)})
+    return AttendResult(
+        out=like_input(from_bytes(tensors["out"], result.out_dtype, _spec.out_shape(spec, q_shape)), model),
+        lse=float32("lse", _spec.lse_shape(spec, q_shape), spec.return_lse or spec.return_partial),
+        probs=float32("probs", _spec.probs_shape(spec), spec.return_probs),
+        diagnostics=diagnostics,
+        kernel=result.kernel,
+        timings=Timings(t.queue_seconds, t.copy_in_seconds, t.compute_seconds, t.copy_out_seconds, t.total_seconds))

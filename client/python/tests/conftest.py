@@ -1,0 +1,41 @@
+"""Starts the real server on free ports for the tests."""
+
+import os
+import pathlib
+import subprocess
+import time
+
+import pytest
+
+import attnd
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory):
+    """host:port of a CPU server with small limits, so that the stream path is reached with small tensors."""
+    binary = os.environ.get("ATTND_SERVER")
+    assert binary, "ATTND_SERVER must name the attnd binary; tools/test sets it"
+    port_file = tmp_path_factory.mktemp("server") / "ports"
+    process = subprocess.Popen([binary, "--backend=cpu", "--grpc_port=0", "--http_port=0", f"--port_file={port_file}",
+                                "--max_message_bytes=8MiB", "--drain_delay=0s"])
+    try:
+        yield f"127.0.0.1:{_wait_for_port(process, port_file)}"
+    finally:
+        process.terminate()
+        assert process.wait(timeout=30) == 0
+
+
+def _wait_for_port(process: subprocess.Popen, port_file: pathlib.Path) -> str:
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        assert process.poll() is None, "the server ended early"
+        if port_file.exists():
+            return dict(line.split("=", 1) for line in port_file.read_text().split())["grpc_port"]
+        time.sleep(0.02)
+    raise AssertionError("the server did not start within 30 s")
+
+
+@pytest.fixture
+def client(server):
+    with attnd.Client(server) as client:
+        yield client
