@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "kernels/diagnostics.h"
@@ -23,8 +24,8 @@ struct CallControl {
   std::function<bool()> cancelled;  // may be empty; called from any thread
   int priority = 0;                 // higher goes first among those that wait; within one priority, in order of arrival
 
-  // OK, Cancelled or DeadlineExceeded.
-  absl::Status Check() const;
+  // OK, Cancelled or DeadlineExceeded, at the time `now`.
+  absl::Status Check(absl::Time now = absl::Now()) const;
 };
 
 struct JobSeconds {
@@ -32,21 +33,23 @@ struct JobSeconds {
   StageSeconds stages;
 };
 
-// One admitted request and the memory reserved for it, all of which goes back when the job is destroyed. Write the inputs,
-// submit, read the outputs. Not thread-safe; may be destroyed on any thread.
+// One admitted request and the memory reserved for it. Write the inputs, submit, read the outputs. The device memory and the
+// inputs' memory go back when the job is done, the outputs' memory when it is destroyed; on every other path destroying the
+// job gives back all of it. Not thread-safe; may be destroyed on any thread, before its engine.
 class AttentionJob {
  public:
   virtual ~AttentionJob() = default;
   virtual const AttentionPlan& plan() const = 0;
-  virtual absl::Span<std::byte> input(InputTensor tensor) = 0;           // staging memory, to be filled by the caller
+  virtual absl::Span<std::byte> input(InputTensor tensor) = 0;  // staging memory, to be filled; empty once the job is done
   virtual absl::Span<const std::byte> output(OutputTensor tensor) const = 0;  // valid once the job is done
   virtual const AttentionDiagnostics* diagnostics() const = 0;           // nullptr unless asked for
   virtual const JobSeconds& seconds() const = 0;
 };
 
 struct EngineOptions {
-  int max_queued_requests = 1024;                         // waiting for memory; the next is refused
-  absl::Duration max_queue_wait = absl::Seconds(30);      // for calls without a deadline of their own
+  int max_queued_requests = 1024;                     // waiting for memory; the next is refused
+  absl::Duration max_queue_wait = absl::Seconds(30);  // for calls without a deadline of their own
+  int num_workers = 4;                                // pieces of work on the device at the same time
 };
 
 // Thread-safe.
@@ -54,8 +57,8 @@ class Engine {
  public:
   virtual ~Engine() = default;
 
-  // Reserves all the memory the plan needs, at once or when others give theirs back, and calls `admitted` once, on this
-  // thread or another. Errors: InvalidArgument if the plan could never fit the budgets; ResourceExhausted when the queue is
+  // Reserves all the memory the plan needs, at once or when others give theirs back, and calls `admitted` once: on this
+  // thread, or on the one thread that serves all who wait, where it should be brief. Errors: InvalidArgument if the plan could never fit the budgets; ResourceExhausted when the queue is
   // full or the wait is over; DeadlineExceeded, Cancelled; Unavailable while draining or if the device is unhealthy.
   virtual void Admit(AttentionPlan plan, CallControl control,
                      std::function<void(absl::StatusOr<std::unique_ptr<AttentionJob>>)> admitted) = 0;
@@ -76,5 +79,10 @@ class Engine {
   // Waits until nothing is in flight. False if `deadline` came first.
   virtual bool WaitUntilIdle(absl::Time deadline) = 0;
 };
+
+class Metrics;
+
+// An engine on `device`. Counts into `metrics` and is its live source, unless it is nullptr. Both outlive the engine.
+std::unique_ptr<Engine> CreateEngine(const EngineOptions& options, Device& device, Metrics* metrics);
 
 }  // namespace attnd

@@ -1,0 +1,225 @@
+#include "server/telemetry/metrics.h"
+
+#include <cassert>
+#include <cstddef>
+#include <iterator>
+
+#include "kernels/kernel_registry.h"
+#include "prometheus/text_serializer.h"
+
+namespace attnd {
+namespace {
+
+constexpr std::array<const char*, kNumMethods> kMethodNames = {"Attend", "AttendStream", "Merge",
+                                                               "GetServerInfo"};
+constexpr std::array<const char*, kNumDirections> kDirectionNames = {"in", "out"};
+constexpr std::array<const char*, kNumTransports> kTransportNames = {"grpc"};
+constexpr std::array<const char*, kNumRejectReasons> kRejectReasonNames = {
+    "invalid",  "never_fits", "queue_full", "queue_timeout",
+    "deadline", "cancelled",  "draining",   "unhealthy"};
+
+template <typename Enum>
+constexpr std::size_t IndexOf(Enum value) {
+  return static_cast<std::size_t>(value);
+}
+
+// Factor 2 from 25 us to 13 s: 20 buckets, so that one family serves a decode step and a long
+// prefill.
+prometheus::Histogram::BucketBoundaries LatencyBuckets() {
+  prometheus::Histogram::BucketBoundaries bounds;
+  for (double bound = 25e-6; bounds.size() < 20; bound *= 2) bounds.push_back(bound);
+  return bounds;
+}
+
+prometheus::Histogram& AddStageHistogram(prometheus::Registry& registry, const std::string& name,
+                                         const std::string& help) {
+  return prometheus::BuildHistogram().Name(name).Help(help).Register(registry).Add(
+      {}, LatencyBuckets());
+}
+
+prometheus::MetricFamily GaugeFamily(std::string name, std::string help) {
+  prometheus::MetricFamily family;
+  family.name = std::move(name);
+  family.help = std::move(help);
+  family.type = prometheus::MetricType::Gauge;
+  return family;
+}
+
+void AddSample(prometheus::MetricFamily& family, double value,
+               std::vector<prometheus::ClientMetric::Label> labels = {}) {
+  prometheus::ClientMetric metric;
+  metric.label = std::move(labels);
+  metric.gauge.value = value;
+  family.metric.push_back(std::move(metric));
+}
+
+prometheus::MetricFamily ScalarGauge(std::string name, std::string help, double value) {
+  prometheus::MetricFamily family = GaugeFamily(std::move(name), std::move(help));
+  AddSample(family, value);
+  return family;
+}
+
+prometheus::MetricFamily PoolFamily(const std::vector<LiveReadings::Pool>& pools) {
+  prometheus::MetricFamily family =
+      GaugeFamily("attnd_pool_bytes", "Memory of a pool by state, in bytes");
+  for (const LiveReadings::Pool& pool : pools) {
+    const std::pair<const char*, std::int64_t> states[] = {{"capacity", pool.capacity_bytes},
+                                                           {"reserved", pool.reserved_bytes},
+                                                           {"used", pool.used_bytes},
+                                                           {"high_water", pool.high_water_bytes}};
+    for (const auto& [state, bytes] : states) {
+      AddSample(family, static_cast<double>(bytes),
+                {{"pool", std::string(pool.name)}, {"state", state}});
+    }
+  }
+  return family;
+}
+
+std::vector<prometheus::MetricFamily> LiveFamilies(const LiveReadings& readings) {
+  return {
+      PoolFamily(readings.pools),
+      ScalarGauge("attnd_requests_in_flight", "Requests that hold memory of the server",
+                  static_cast<double>(readings.requests_in_flight)),
+      ScalarGauge("attnd_queue_length", "Requests that wait for memory",
+                  static_cast<double>(readings.queue_length)),
+      ScalarGauge("attnd_device_healthy",
+                  "1 while the device works, 0 from its first unrecoverable error on",
+                  readings.device_healthy ? 1 : 0),
+  };
+}
+
+}  // namespace
+
+Metrics::Metrics(const BuildInfo& build) {
+  prometheus::BuildGauge()
+      .Name("attnd_build_info")
+      .Help("Always 1; the labels say what runs")
+      .Register(registry_)
+      .Add({{"version", build.version}, {"backend", build.backend}, {"device", build.device_name}})
+      .Set(1);
+  AddRequestFamilies();
+  AddStageFamilies();
+  AddKernelFamilies();
+}
+
+void Metrics::AddRequestFamilies() {
+  auto& requests = prometheus::BuildCounter()
+                       .Name("attnd_requests_total")
+                       .Help("Finished RPCs by method and gRPC code")
+                       .Register(registry_);
+  auto& seconds = prometheus::BuildHistogram()
+                      .Name("attnd_request_seconds")
+                      .Help("Time of an RPC in the server, in seconds")
+                      .Register(registry_);
+  for (int m = 0; m < kNumMethods; ++m) {
+    for (int code = 0; code < kNumStatusCodes; ++code) {
+      const std::string code_name = absl::StatusCodeToString(static_cast<absl::StatusCode>(code));
+      requests_[m][code] = &requests.Add({{"method", kMethodNames[m]}, {"code", code_name}});
+    }
+    request_seconds_[m] = &seconds.Add({{"method", kMethodNames[m]}}, LatencyBuckets());
+  }
+
+  auto& bytes = prometheus::BuildCounter()
+                    .Name("attnd_transport_bytes_total")
+                    .Help("Bytes of messages received (in) and sent (out)")
+                    .Register(registry_);
+  for (int d = 0; d < kNumDirections; ++d) {
+    for (int t = 0; t < kNumTransports; ++t) {
+      transport_bytes_[d][t] =
+          &bytes.Add({{"direction", kDirectionNames[d]}, {"transport", kTransportNames[t]}});
+    }
+  }
+
+  auto& rejected = prometheus::BuildCounter()
+                       .Name("attnd_rejected_total")
+                       .Help("Requests turned away before any work was done for them")
+                       .Register(registry_);
+  for (int r = 0; r < kNumRejectReasons; ++r)
+    rejected_[r] = &rejected.Add({{"reason", kRejectReasonNames[r]}});
+}
+
+void Metrics::AddStageFamilies() {
+  queue_seconds_ =
+      &AddStageHistogram(registry_, "attnd_queue_seconds",
+                         "Waiting for memory and for a turn on the device, in seconds");
+  copy_in_seconds_ = &AddStageHistogram(registry_, "attnd_copy_in_seconds",
+                                        "Copying inputs to the device, in seconds");
+  compute_seconds_ =
+      &AddStageHistogram(registry_, "attnd_compute_seconds", "Computing, in seconds");
+  copy_out_seconds_ = &AddStageHistogram(registry_, "attnd_copy_out_seconds",
+                                         "Copying results from the device, in seconds");
+}
+
+void Metrics::AddKernelFamilies() {
+  flops_ = &prometheus::BuildCounter()
+                .Name("attnd_flops_total")
+                .Help(
+                    "Floating-point operations of finished problems; divide by "
+                    "attnd_compute_seconds_sum for FLOP/s")
+                .Register(registry_)
+                .Add({});
+  achieved_flops_per_second_ =
+      &prometheus::BuildGauge()
+           .Name("attnd_achieved_flops_per_second")
+           .Help("FLOP/s of the problem that finished last, over its time of computing")
+           .Register(registry_)
+           .Add({});
+  auto& runs = prometheus::BuildCounter()
+                   .Name("attnd_kernel_runs_total")
+                   .Help("Problems computed by each kernel")
+                   .Register(registry_);
+  for (const Backend backend : {Backend::kCpu, Backend::kCuda}) {
+    for (const KernelImplementation& kernel : ImplementationsFor(backend)) {
+      kernel_runs_.emplace_back(kernel.name, &runs.Add({{"kernel", std::string(kernel.name)}}));
+    }
+  }
+}
+
+void Metrics::RequestFinished(Method method, absl::StatusCode code, double seconds) {
+  const auto code_index = IndexOf(code);
+  assert(code_index < kNumStatusCodes);
+  requests_[IndexOf(method)][code_index]->Increment();
+  request_seconds_[IndexOf(method)]->Observe(seconds);
+}
+
+void Metrics::RequestRejected(RejectReason reason) { rejected_[IndexOf(reason)]->Increment(); }
+
+void Metrics::TransportBytes(Direction direction, Transport transport, std::int64_t bytes) {
+  transport_bytes_[IndexOf(direction)][IndexOf(transport)]->Increment(static_cast<double>(bytes));
+}
+
+void Metrics::ProblemComputed(std::string_view kernel, const RequestStageSeconds& seconds,
+                              double flops) {
+  queue_seconds_->Observe(seconds.queue);
+  copy_in_seconds_->Observe(seconds.copy_in);
+  compute_seconds_->Observe(seconds.compute);
+  copy_out_seconds_->Observe(seconds.copy_out);
+  flops_->Increment(flops);
+  if (seconds.compute > 0) achieved_flops_per_second_->Set(flops / seconds.compute);
+  // A dozen entries: a scan is cheaper than hashing the name.
+  for (const auto& [name, counter] : kernel_runs_) {
+    if (name == kernel) return counter->Increment();
+  }
+}
+
+void Metrics::SetLiveSource(std::function<LiveReadings()> source) {
+  absl::MutexLock lock(&live_mu_);
+  live_source_ = std::move(source);
+}
+
+std::vector<prometheus::MetricFamily> Metrics::Collect() const {
+  std::vector<prometheus::MetricFamily> families = registry_.Collect();
+  absl::MutexLock lock(&live_mu_);
+  if (live_source_) {
+    std::vector<prometheus::MetricFamily> live = LiveFamilies(live_source_());
+    families.insert(families.end(), std::make_move_iterator(live.begin()),
+                    std::make_move_iterator(live.end()));
+  }
+  return families;
+}
+
+std::string Metrics::TextExposition() const {
+  return prometheus::TextSerializer().Serialize(Collect());
+}
+
+}  // namespace attnd
