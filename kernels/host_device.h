@@ -1,5 +1,5 @@
-// Marks functions that both the host compiler and the CUDA compiler build: one definition of the rules
-// (masks, online softmax, sequence bounds) serves every implementation.
+// Marks functions that both the host compiler and the CUDA compiler build: one definition of the
+// rules (masks, online softmax, sequence bounds) serves every implementation.
 #pragma once
 
 #if defined(__CUDACC__)

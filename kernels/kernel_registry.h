@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
 #include <string_view>
 
 #include "absl/status/status.h"
@@ -33,26 +32,34 @@ struct ExecutionContext {
 };
 
 struct KernelImplementation {
-  std::string_view algorithm;  // "naive", "two_pass", "online", "fused", "reference": what a request may ask for
-  std::string_view name;       // unique, e.g. "cpu_fused", "cuda_fused_sm80"
+  // What a request may ask for: "naive", "two_pass", "online", "fused" or "reference".
+  std::string_view algorithm;
+  std::string_view name;  // unique, e.g. "cpu_fused", "cuda_fused_sm80"
   Backend backend = Backend::kCpu;
 
-  // OK if this implementation computes `p` on `device`; else Unimplemented, saying what it does not support.
+  // Pointers of `p` are compared with nullptr only, to see which options and outputs it has, so
+  // that a kernel can be chosen before there is memory: any other value then says "will be there".
+  // OK if this implementation computes `p` on `device`; else Unimplemented, saying what it does not
+  // support.
   absl::Status (*supports)(const AttentionParams& p, const DeviceTraits& device) = nullptr;
-  // Device memory that `run` needs beside inputs and outputs, in bytes. Looks at sizes, never at pointers' targets.
+  // Device memory that `run` needs beside inputs and outputs, in bytes. Looks at sizes, never at
+  // pointers' targets.
   std::int64_t (*workspace_bytes)(const AttentionParams& p, const DeviceTraits& device) = nullptr;
-  // Computes, or enqueues on context.stream and returns. `p` must pass ValidateShape and `supports`.
+  // Computes, or enqueues on context.stream and returns. `p` must pass ValidateShape and
+  // `supports`.
   absl::Status (*run)(const AttentionParams& p, const ExecutionContext& context) = nullptr;
 };
 
-// Every implementation in this build for a backend, in order of preference within an algorithm. Empty for CUDA in a build
-// without it.
+// Every implementation in this build for a backend, in order of preference within an algorithm.
+// Empty for CUDA in a build without it.
 absl::Span<const KernelImplementation> ImplementationsFor(Backend backend);
 
-// The implementation for a problem. `algorithm` empty: by the problem's own shape and the device, never by load or by what
-// else is in the batch. Else the first implementation of that algorithm that supports the problem.
-// InvalidArgument for an unknown algorithm (naming those there are); Unimplemented when none supports the problem.
-absl::StatusOr<const KernelImplementation*> SelectKernel(const AttentionParams& p, const DeviceTraits& device,
+// The implementation for a problem. `algorithm` empty: by the problem's own shape and the device,
+// never by load or by what else is in the batch. Else the first implementation of that algorithm
+// that supports the problem. InvalidArgument for an unknown algorithm (naming those there are);
+// Unimplemented when none supports the problem.
+absl::StatusOr<const KernelImplementation*> SelectKernel(const AttentionParams& p,
+                                                         const DeviceTraits& device,
                                                          std::string_view algorithm);
 
 }  // namespace attnd

@@ -1,5 +1,5 @@
-// The running softmax state (m, l) and the rule that merges two states (Milakov and Gimelshein 2018; FlashAttention, Dao
-// 2022, algorithm 1). One definition for host and device.
+// The running softmax state (m, l) and the rule that merges two states (Milakov and Gimelshein
+// 2018; FlashAttention, Dao 2022, algorithm 1). One definition for host and device.
 #pragma once
 
 #include <cmath>
@@ -16,19 +16,21 @@ ATTND_HOST_DEVICE float NegativeInfinity() {
 #endif
 }
 
-// exp(m_old - m_new), the factor by which a state with maximum m_old shrinks under the larger maximum m_new. An empty state
-// (m_old == -inf) has nothing to keep: the factor is 0, never exp(-inf + inf) = NaN.
+// exp(m_old - m_new), the factor by which a state with maximum m_old shrinks under the larger
+// maximum m_new. An empty state (m_old == -inf) has nothing to keep: the factor is 0, never
+// exp(-inf + inf) = NaN.
 ATTND_HOST_DEVICE float RescaleFactor(float m_old, float m_new) {
   return m_old == NegativeInfinity() ? 0.0f : expf(m_old - m_new);
 }
 
-// One row's running maximum m (true maximum: -inf while nothing was seen) and denominator l = sum exp(s - m).
+// One row's running maximum m (true maximum: -inf while nothing was seen) and denominator l = sum
+// exp(s - m).
 struct SoftmaxState {
   float m = NegativeInfinity();
   float l = 0.0f;
 
-  // Absorbs one score. Returns the factor that the row's un-normalised output must be multiplied by before `weight` times
-  // the key's value is added. A score of -inf has weight 0; NaN propagates.
+  // Absorbs one score. Returns the factor that the row's un-normalised output must be multiplied by
+  // before `weight` times the key's value is added. A score of -inf has weight 0; NaN propagates.
   ATTND_HOST_DEVICE float Update(float score, float* weight) {
     if (score == NegativeInfinity()) {
       *weight = 0.0f;

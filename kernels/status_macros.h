@@ -1,4 +1,5 @@
-// RETURN_IF_ERROR and ASSIGN_OR_RETURN: early return for functions that return absl::Status or absl::StatusOr.
+// RETURN_IF_ERROR and ASSIGN_OR_RETURN: early return for functions that return absl::Status or
+// absl::StatusOr.
 #pragma once
 
 #include "absl/status/status.h"
@@ -7,10 +8,10 @@
 #define ATTND_CONCAT_INNER(a, b) a##b
 #define ATTND_CONCAT(a, b) ATTND_CONCAT_INNER(a, b)
 
-#define RETURN_IF_ERROR(expr)                      \
-  do {                                             \
-    ::absl::Status attnd_status = (expr);          \
-    if (!attnd_status.ok()) return attnd_status;   \
+#define RETURN_IF_ERROR(expr)                    \
+  do {                                           \
+    ::absl::Status attnd_status = (expr);        \
+    if (!attnd_status.ok()) return attnd_status; \
   } while (false)
 
 #define ASSIGN_OR_RETURN(lhs, expr) \

@@ -7,9 +7,10 @@
 
 namespace attnd {
 
-// A [batch, seqlen, heads, dim] tensor. Strides count elements and are 64-bit; `dim` has stride 1. BSHD and BHSD differ
-// in strides only. A packed variable-length tensor [total, heads, dim] has batch == 1, seqlen == total and
-// batch_stride == 0; cumulative lengths in AttentionParams say where each sequence begins.
+// A [batch, seqlen, heads, dim] tensor. Strides count elements and are 64-bit; `dim` has stride 1.
+// BSHD and BHSD differ in strides only. A packed variable-length tensor [total, heads, dim] has
+// batch == 1, seqlen == total and batch_stride == 0; cumulative lengths in AttentionParams say
+// where each sequence begins.
 template <typename Pointer>
 struct BasicTensorView {
   Pointer data = nullptr;
@@ -25,9 +26,9 @@ struct BasicTensorView {
 using TensorView = BasicTensorView<const void*>;
 using MutableTensorView = BasicTensorView<void*>;
 
-// A [batch, heads, rows, cols] array that is added to, or selects from, the score matrix. `cols` has stride 1. A
-// dimension of size 1 is broadcast and has stride 0. `rows` and `cols` index a sequence's own query rows and keys.
-// Absent when data == nullptr and cols == 0.
+// A [batch, heads, rows, cols] array that is added to, or selects from, the score matrix. `cols`
+// has stride 1. A dimension of size 1 is broadcast and has stride 0. `rows` and `cols` index a
+// sequence's own query rows and keys. Absent when data == nullptr and cols == 0.
 template <typename Pointer>
 struct BasicScoreView {
   Pointer data = nullptr;
