@@ -7,8 +7,8 @@
 
 #include "kernels/attention_mask.h"
 #include "kernels/attention_params.h"
-#include "kernels/attention_shape.h"
 #include "kernels/host_device.h"
+#include "kernels/sequence_bounds.h"
 
 namespace attnd {
 

@@ -9,13 +9,15 @@
 
 namespace attnd {
 
-// Checks all that the shapes, dtypes and scalar options of `p` must satisfy and that can be seen without reading device
-// memory. InvalidArgument names the field, its value and what is accepted. Pointers are not looked at, so that a problem
-// can be checked before any memory is reserved for it.
+// Checks all that the shapes, dtypes and scalar options of `p` must satisfy and that can be seen
+// without reading device memory. InvalidArgument names the field, its value and what is accepted.
+// Pointers are not looked at, so that a problem can be checked before any memory is reserved for
+// it.
 absl::Status ValidateShape(const AttentionParams& p);
 
-// Floating-point operations of the two matrix products, counting a multiply-add as two and, for `causal` with
-// seqlen_q == seqlen_k, half the matrix: 4 * batch_size * num_heads * seqlen_q * seqlen_k * (head_dim + head_dim_v) / 2.
+// Floating-point operations of the two matrix products, counting a multiply-add as two and, for
+// `causal` with seqlen_q == seqlen_k, half the matrix: 4 * batch_size * num_heads * seqlen_q *
+// seqlen_k * (head_dim + head_dim_v) / 2.
 double AttentionFlops(const AttentionParams& p);
 
 // a * b, or -1 where it does not fit in 63 bits or either is negative.

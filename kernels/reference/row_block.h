@@ -9,7 +9,6 @@
 #include "absl/functional/function_ref.h"
 #include "kernels/attention_params.h"
 #include "kernels/attention_score.h"
-#include "kernels/attention_shape.h"
 #include "kernels/kernel_registry.h"
 
 namespace attnd::cpu {
