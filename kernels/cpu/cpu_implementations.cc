@@ -2,16 +2,12 @@
 
 #include <array>
 
-#include "kernels/reference/attention_fp64.h"
-#include "kernels/reference/naive.h"
 #include "kernels/reference/online.h"
-#include "kernels/reference/two_pass.h"
 
 namespace attnd::cpu {
 
 absl::Span<const KernelImplementation> Implementations() {
-  static const std::array kImplementations = {OnlineImplementation(), TwoPassImplementation(),
-                                              NaiveImplementation(), ReferenceImplementation()};
+  static const std::array kImplementations = {OnlineImplementation()};
   return kImplementations;
 }
 
