@@ -2,12 +2,16 @@
 
 #include <array>
 
+#include "kernels/reference/attention_fp64.h"
+#include "kernels/reference/naive.h"
 #include "kernels/reference/online.h"
+#include "kernels/reference/two_pass.h"
 
 namespace attnd::cpu {
 
 absl::Span<const KernelImplementation> Implementations() {
-  static const std::array kImplementations = {OnlineImplementation()};
+  static const std::array kImplementations = {OnlineImplementation(), TwoPassImplementation(),
+                                              NaiveImplementation(), ReferenceImplementation()};
   return kImplementations;
 }
 

@@ -1,0 +1,97 @@
+#include "server/device/cpu/cpu_device.h"
+
+#include <chrono>
+#include <cstring>
+#include <fstream>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "kernels/status_macros.h"
+
+namespace attnd {
+namespace {
+
+// The processor's name in the system's own words; "cpu" where it does not tell.
+std::string ProcessorName() {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);) {
+    if (line.rfind("model name", 0) != 0) continue;
+    const std::size_t colon = line.find(": ");
+    if (colon != std::string::npos) return line.substr(colon + 2);
+  }
+  return "cpu";
+}
+
+void Copy(std::byte* to, const std::byte* from, std::int64_t bytes) {
+  if (bytes > 0 && to != from) std::memcpy(to, from, static_cast<std::size_t>(bytes));
+}
+
+// Seconds since the last lap.
+class Laps {
+ public:
+  double Next() {
+    const auto now = std::chrono::steady_clock::now();
+    const double seconds = std::chrono::duration<double>(now - last_).count();
+    last_ = now;
+    return seconds;
+  }
+
+ private:
+  std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
+};
+
+absl::Status CheckNotNegative(const char* name, std::int64_t value) {
+  if (value >= 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(name, ": ", value, ", must be at least 0"));
+}
+
+}  // namespace
+
+CpuDevice::CpuDevice(HostRegion device_region, HostRegion staging_region, int num_threads)
+    : device_region_(std::move(device_region)),
+      staging_region_(std::move(staging_region)),
+      device_pool_("device", device_region_.data(), device_region_.size_bytes()),
+      staging_pool_("staging", staging_region_.data(), staging_region_.size_bytes()),
+      threads_(num_threads) {
+  info_.traits.backend = Backend::kCpu;
+  info_.traits.num_multiprocessors = num_threads;
+  info_.name = ProcessorName();
+  info_.device_memory_bytes = device_pool_.usage().capacity_bytes;
+  info_.staging_memory_bytes = staging_pool_.usage().capacity_bytes;
+  info_.unified_memory = true;
+}
+
+absl::StatusOr<StageSeconds> CpuDevice::Run(const DeviceWork& work,
+                                            absl::FunctionRef<absl::Status()> before_stage) {
+  const ExecutionContext context{.parallel_for = &threads_,
+                                 .workspace = work.workspace,
+                                 .workspace_bytes = work.workspace_bytes,
+                                 .device = info_.traits};
+  StageSeconds seconds;
+  Laps laps;
+  RETURN_IF_ERROR(before_stage());
+  Copy(work.device_input, work.staging_input, work.input_bytes);
+  seconds.copy_in = laps.Next();
+  RETURN_IF_ERROR(before_stage());
+  RETURN_IF_ERROR(work.compute(context));
+  seconds.compute = laps.Next();
+  RETURN_IF_ERROR(before_stage());
+  Copy(work.staging_output, work.device_output, work.output_bytes);
+  seconds.copy_out = laps.Next();
+  return seconds;
+}
+
+absl::StatusOr<std::unique_ptr<Device>> CreateCpuDevice(const CpuDeviceOptions& options) {
+  RETURN_IF_ERROR(CheckNotNegative("device_memory_bytes", options.device_memory_bytes));
+  RETURN_IF_ERROR(CheckNotNegative("staging_memory_bytes", options.staging_memory_bytes));
+  RETURN_IF_ERROR(CheckNotNegative("num_threads", options.num_threads));
+  ASSIGN_OR_RETURN(HostRegion device_region, HostRegion::Create(options.device_memory_bytes));
+  ASSIGN_OR_RETURN(HostRegion staging_region, HostRegion::Create(options.staging_memory_bytes));
+  const int num_threads = options.num_threads > 0 ? options.num_threads : UsableProcessors();
+  return std::make_unique<CpuDevice>(std::move(device_region), std::move(staging_region),
+                                     num_threads);
+}
+
+}  // namespace attnd

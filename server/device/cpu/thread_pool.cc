@@ -1,0 +1,85 @@
+#include "server/device/cpu/thread_pool.h"
+
+#include <algorithm>
+#include <cassert>
+
+namespace attnd {
+
+ThreadPool::ThreadPool(int num_threads) {
+  assert(num_threads >= 1);
+  workers_.reserve(num_threads - 1);
+  for (int i = 1; i < num_threads; ++i) workers_.emplace_back([this] { WorkerMain(); });
+}
+
+ThreadPool::~ThreadPool() {
+  {
+    absl::MutexLock lock(&mu_);
+    assert(loops_.empty());
+    stopping_ = true;
+    work_.SignalAll();
+  }
+  for (std::thread& worker : workers_) worker.join();
+}
+
+void ThreadPool::Loop::Work() {
+  for (;;) {
+    // Relaxed: the lock under which helpers join and leave orders what tasks read and write.
+    const std::int64_t i = next_task.fetch_add(1, std::memory_order_relaxed);
+    if (i >= num_tasks) return;
+    task(i);
+  }
+}
+
+void ThreadPool::Run(std::int64_t num_tasks, absl::FunctionRef<void(std::int64_t)> task) {
+  if (num_tasks <= 1 || workers_.empty()) {
+    for (std::int64_t i = 0; i < num_tasks; ++i) task(i);
+    return;
+  }
+  Loop loop(num_tasks, task);
+  {
+    absl::MutexLock lock(&mu_);
+    loops_.push_back(&loop);
+    // One wake here; each helper wakes the next. The caller starts on its first task while the
+    // others come up.
+    if (sleeping_workers_ > 0) work_.Signal();
+  }
+  loop.Work();
+  absl::MutexLock lock(&mu_);
+  Unlist(&loop);
+  while (loop.helpers > 0) loop.helpers_gone.Wait(&mu_);
+}
+
+void ThreadPool::WorkerMain() {
+  absl::MutexLock lock(&mu_);
+  while (!stopping_) {
+    Loop* loop = FindLoop();
+    if (loop == nullptr) {
+      ++sleeping_workers_;
+      work_.Wait(&mu_);
+      --sleeping_workers_;
+      continue;
+    }
+    ++loop->helpers;
+    if (sleeping_workers_ > 0) work_.Signal();
+    mu_.Unlock();
+    loop->Work();
+    mu_.Lock();
+    if (--loop->helpers == 0) loop->helpers_gone.Signal();
+  }
+}
+
+ThreadPool::Loop* ThreadPool::FindLoop() {
+  // Oldest first: the loop that has waited longest is the one whose caller is nearest to being
+  // done.
+  while (!loops_.empty() && loops_.front()->AllStarted()) loops_.erase(loops_.begin());
+  const auto found =
+      std::find_if(loops_.begin(), loops_.end(), [](const Loop* l) { return !l->AllStarted(); });
+  return found == loops_.end() ? nullptr : *found;
+}
+
+void ThreadPool::Unlist(const Loop* loop) {
+  const auto listed = std::find(loops_.begin(), loops_.end(), loop);
+  if (listed != loops_.end()) loops_.erase(listed);
+}
+
+}  // namespace attnd

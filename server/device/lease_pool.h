@@ -1,0 +1,83 @@
+// A fixed set of things that are lent out one at a time and come back by themselves: streams, above
+// all.
+#pragma once
+
+#include <cassert>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+
+namespace attnd {
+
+// Thread-safe. Leases must be gone before the pool is destroyed.
+template <typename T>
+class LeasePool {
+ public:
+  // Holds one item until it is destroyed. Move-only, empty after a move.
+  class Lease {
+   public:
+    Lease() = default;
+    Lease(Lease&& other) noexcept
+        : pool_(std::exchange(other.pool_, nullptr)), item_(std::move(other.item_)) {}
+    Lease& operator=(Lease&& other) noexcept {
+      if (this != &other) {
+        Reset();
+        pool_ = std::exchange(other.pool_, nullptr);
+        item_ = std::move(other.item_);
+      }
+      return *this;
+    }
+    ~Lease() { Reset(); }
+
+    T& operator*() const { return *item_; }
+    T* operator->() const { return item_.get(); }
+
+   private:
+    friend class LeasePool;
+    Lease(LeasePool* pool, std::unique_ptr<T> item) : pool_(pool), item_(std::move(item)) {}
+
+    void Reset() {
+      if (pool_ != nullptr) std::exchange(pool_, nullptr)->Return(std::move(item_));
+    }
+
+    LeasePool* pool_ = nullptr;
+    std::unique_ptr<T> item_;
+  };
+
+  explicit LeasePool(std::vector<std::unique_ptr<T>> items)
+      : size_(items.size()), idle_(std::move(items)) {}
+  ~LeasePool() { assert(idle_count() == size_); }
+  LeasePool(const LeasePool&) = delete;
+  LeasePool& operator=(const LeasePool&) = delete;
+
+  // Waits until an item is idle. The one that came back last goes first, so that the least number
+  // of them stays warm.
+  Lease Acquire() {
+    absl::MutexLock lock(&mu_, absl::Condition(this, &LeasePool::HasIdle));
+    std::unique_ptr<T> item = std::move(idle_.back());
+    idle_.pop_back();
+    return Lease(this, std::move(item));
+  }
+
+  std::size_t idle_count() const {
+    absl::MutexLock lock(&mu_);
+    return idle_.size();
+  }
+
+ private:
+  bool HasIdle() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return !idle_.empty(); }
+
+  void Return(std::unique_ptr<T> item) {
+    absl::MutexLock lock(&mu_);
+    idle_.push_back(std::move(item));
+  }
+
+  const std::size_t size_;
+  mutable absl::Mutex mu_;
+  std::vector<std::unique_ptr<T>> idle_ ABSL_GUARDED_BY(mu_);
+};
+
+}  // namespace attnd
