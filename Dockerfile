@@ -25,4 +25,4 @@ EXPOSE 8001 8002
 HEALTHCHECK --interval=10s --timeout=3s --start-period=20s CMD ["attnctl", "info", "--server=127.0.0.1:8001"]
 STOPSIGNAL SIGTERM
 ENTRYPOINT ["attnd"]
-CMD ["--bind_address=0.0.0.0"]
+CMD ["--bind-address=0.0.0.0"]

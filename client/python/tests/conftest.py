@@ -16,8 +16,8 @@ def server(tmp_path_factory):
     binary = os.environ.get("ATTND_SERVER")
     assert binary, "ATTND_SERVER must name the attnd binary; tools/test sets it"
     port_file = tmp_path_factory.mktemp("server") / "ports"
-    process = subprocess.Popen([binary, "--backend=cpu", "--grpc_port=0", "--http_port=0", f"--port_file={port_file}",
-                                "--max_message_bytes=8MiB", "--drain_delay=0s"])
+    process = subprocess.Popen([binary, "--backend=cpu", "--grpc-port=0", "--http-port=0", f"--port-file={port_file}",
+                                "--max-message-bytes=8MiB", "--drain-delay=0s"])
     try:
         yield f"127.0.0.1:{_wait_for_port(process, port_file)}"
     finally:
