@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "kernels/cpu/fused_attention.h"
 #include "kernels/reference/attention_fp64.h"
 #include "kernels/reference/naive.h"
 #include "kernels/reference/online.h"
@@ -10,8 +11,9 @@
 namespace attnd::cpu {
 
 absl::Span<const KernelImplementation> Implementations() {
-  static const std::array kImplementations = {OnlineImplementation(), TwoPassImplementation(),
-                                              NaiveImplementation(), ReferenceImplementation()};
+  static const std::array kImplementations = {FusedImplementation(), OnlineImplementation(),
+                                              TwoPassImplementation(), NaiveImplementation(),
+                                              ReferenceImplementation()};
   return kImplementations;
 }
 

@@ -1,0 +1,199 @@
+#include "kernels/cpu/fused_attention.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "kernels/attention_shape.h"
+#include "kernels/cpu/fused_tile.h"
+
+namespace attnd::cpu {
+namespace {
+
+// Keys of one part where a sequence is split over its keys: long enough that merging costs little,
+// short enough that one sequence of a few thousand keys keeps several cores busy.
+constexpr std::int64_t kSplitKeys = 512;
+static_assert(kSplitKeys % kKeyTile == 0);
+// The most packed rows (query rows x heads that share a key/value head) of a sequence that is split
+// over its keys. More rows give enough tasks without, and would need a larger workspace.
+constexpr std::int64_t kMaxSplitRows = 32;
+// Work below which handing tasks to other threads costs more than it gains.
+constexpr double kSerialFlops = 1e6;
+
+std::int64_t CeilDivide(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+// How one sequence and key/value head is cut into tasks. Whether keys are split is a matter of the
+// sequence's own shape.
+struct SequencePlan {
+  SequenceBounds bounds;
+  std::int64_t num_row_tiles = 0;
+  std::int64_t num_splits = 1;  // above 1: over keys, and num_row_tiles == 1
+  std::int64_t first_task = 0;  // tasks of earlier sequences, over all key/value heads
+  std::int64_t first_part = 0;  // split parts of earlier sequences, likewise
+};
+
+class FusedRun {
+ public:
+  FusedRun(const AttentionParams& p, const ExecutionContext& context)
+      : p_(p), parallel_for_(context.parallel_for), parts_(static_cast<float*>(context.workspace)) {
+    group_ = p.num_heads / p.num_kv_heads;
+    const std::int64_t rows = std::min(p.seqlen_q * group_, kMaxSplitRows);
+    part_floats_ = PartialStateFloats(rows, p.head_dim_v);
+    PlanSequences();
+  }
+
+  void Run() {
+    ForEach(num_tasks_, [this](std::int64_t task) { RunTask(task); });
+    if (num_parts_ == 0) return;
+    ForEach(p_.batch_size * p_.num_kv_heads, [this](std::int64_t i) {
+      MergeSequence(plans_[i / p_.num_kv_heads], i / p_.num_kv_heads, i % p_.num_kv_heads);
+    });
+  }
+
+  std::int64_t WorkspaceBytes() const {
+    return num_parts_ * part_floats_ * SizeOf(DataType::kFloat32);
+  }
+
+ private:
+  void PlanSequences();
+  std::int64_t TileRows(std::int64_t total_rows) const;
+  void RunTask(std::int64_t task);
+  void MergeSequence(const SequencePlan& plan, std::int64_t sequence, std::int64_t kv_head);
+
+  void ForEach(std::int64_t num_tasks, absl::FunctionRef<void(std::int64_t)> task) {
+    if (parallel_for_ && num_tasks > 1 && AttentionFlops(p_) > kSerialFlops)
+      return parallel_for_->Run(num_tasks, task);
+    for (std::int64_t i = 0; i < num_tasks; ++i) task(i);
+  }
+
+  float* PartAt(const SequencePlan& plan, std::int64_t kv_head, std::int64_t split) const {
+    return parts_ + (plan.first_part + kv_head * plan.num_splits + split) * part_floats_;
+  }
+
+  const AttentionParams& p_;
+  ParallelFor* const parallel_for_;
+  float* const parts_;
+  std::int64_t group_ = 1;
+  std::int64_t part_floats_ = 0;
+  std::int64_t tile_rows_ = 0;
+  std::int64_t num_tasks_ = 0;
+  std::int64_t num_parts_ = 0;
+  std::vector<SequencePlan> plans_;
+};
+
+// Rows of a tile. Large tiles use each packed key tile more often; small ones give every thread
+// several tasks. Results do not depend on it.
+std::int64_t FusedRun::TileRows(std::int64_t total_rows) const {
+  if (!parallel_for_) return kMaxTileRows;
+  constexpr std::int64_t kTasksPerThread = 6;
+  constexpr std::int64_t kFewestRows = 4 * kStripRows;
+  const std::int64_t wanted =
+      total_rows / (kTasksPerThread * std::max(1, parallel_for_->MaxParallelism()));
+  return std::clamp(CeilDivide(wanted, kStripRows) * kStripRows, kFewestRows, kMaxTileRows);
+}
+
+void FusedRun::PlanSequences() {
+  plans_.resize(static_cast<std::size_t>(p_.batch_size));
+  std::int64_t total_rows = 0;
+  for (std::int64_t b = 0; b < p_.batch_size; ++b) {
+    plans_[b].bounds = BoundsOf(p_, b);
+    total_rows += plans_[b].bounds.room_q * p_.num_heads;
+  }
+  tile_rows_ = TileRows(total_rows);
+  for (SequencePlan& plan : plans_) {
+    const std::int64_t rows_in_use = plan.bounds.seqlen_q * group_;
+    const bool splits =
+        rows_in_use > 0 && rows_in_use <= kMaxSplitRows && plan.bounds.seqlen_k > kSplitKeys;
+    plan.num_splits = splits ? CeilDivide(plan.bounds.seqlen_k, kSplitKeys) : 1;
+    plan.num_row_tiles = splits ? 1 : CeilDivide(plan.bounds.room_q * group_, tile_rows_);
+    plan.first_task = num_tasks_;
+    plan.first_part = num_parts_;
+    num_tasks_ += p_.num_kv_heads * plan.num_row_tiles * plan.num_splits;
+    if (splits) num_parts_ += p_.num_kv_heads * plan.num_splits;
+  }
+}
+
+void FusedRun::RunTask(std::int64_t task) {
+  const auto after = std::upper_bound(
+      plans_.begin(), plans_.end(), task,
+      [](std::int64_t t, const SequencePlan& plan) { return t < plan.first_task; });
+  const SequencePlan& plan = *(after - 1);
+  FusedTile tile{.params = &p_, .sequence = after - 1 - plans_.begin(), .bounds = plan.bounds};
+  const std::int64_t i = task - plan.first_task;
+  if (plan.num_splits > 1) {
+    tile.kv_head = i / plan.num_splits;
+    tile.row_end = plan.bounds.seqlen_q * group_;
+    const std::int64_t split = i % plan.num_splits;
+    tile.key_begin = split * kSplitKeys;
+    tile.key_end = std::min(tile.key_begin + kSplitKeys, plan.bounds.seqlen_k);
+    return AttendTilePartially(tile,
+                               PartialStateAt(PartAt(plan, tile.kv_head, split), tile.row_end));
+  }
+  tile.kv_head = i % p_.num_kv_heads;
+  // The last rows first: under a causal mask they have the most work.
+  const std::int64_t row_tile = plan.num_row_tiles - 1 - i / p_.num_kv_heads;
+  tile.row_begin = row_tile * tile_rows_;
+  tile.row_end = std::min(tile.row_begin + tile_rows_, plan.bounds.room_q * group_);
+  tile.key_end = plan.bounds.seqlen_k;
+  AttendTile(tile);
+}
+
+void FusedRun::MergeSequence(const SequencePlan& plan, std::int64_t sequence,
+                             std::int64_t kv_head) {
+  if (plan.num_splits == 1) return;
+  FusedTile tile{.params = &p_, .sequence = sequence, .bounds = plan.bounds, .kv_head = kv_head};
+  tile.row_end = plan.bounds.seqlen_q * group_;
+  MergeTile(tile, PartAt(plan, kv_head, 0), plan.num_splits, part_floats_);
+  // What is left of the sequence's room holds no rows in use; a tile of such rows writes what they
+  // must hold.
+  for (std::int64_t row = tile.row_end; row < plan.bounds.room_q * group_; row += kMaxTileRows) {
+    FusedTile padding = tile;
+    padding.row_begin = row;
+    padding.row_end = std::min(row + kMaxTileRows, plan.bounds.room_q * group_);
+    AttendTile(padding);
+  }
+}
+
+absl::Status SupportsFused(const AttentionParams& p, const DeviceTraits& device) {
+  if (device.backend != Backend::kCpu)
+    return absl::UnimplementedError("cpu_fused: runs on the CPU only");
+  if (!HasInstructionSet()) return absl::UnimplementedError("cpu_fused: needs SSE4 or better");
+  if (p.probs) return absl::UnimplementedError("cpu_fused: does not write probs");
+  return absl::OkStatus();
+}
+
+// The most that any lengths within the shapes can need: splits of all sequences, with the rows of
+// the longest.
+std::int64_t FusedWorkspaceBytes(const AttentionParams& p, const DeviceTraits&) {
+  if (p.seqlen_k <= kSplitKeys || p.num_kv_heads == 0) return 0;
+  const std::int64_t rows = std::min(p.seqlen_q * (p.num_heads / p.num_kv_heads), kMaxSplitRows);
+  const std::int64_t splits = p.cu_seqlens_k ? p.k.seqlen / kSplitKeys + p.batch_size
+                                             : p.batch_size * CeilDivide(p.seqlen_k, kSplitKeys);
+  return splits * p.num_kv_heads * PartialStateFloats(rows, p.head_dim_v) *
+         SizeOf(DataType::kFloat32);
+}
+
+absl::Status RunFused(const AttentionParams& p, const ExecutionContext& context) {
+  FusedRun run(p, context);
+  if (run.WorkspaceBytes() > context.workspace_bytes) {
+    return absl::InvalidArgumentError(absl::StrCat("workspace: ", context.workspace_bytes,
+                                                   " bytes, at least ", run.WorkspaceBytes(),
+                                                   " are needed"));
+  }
+  run.Run();
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+KernelImplementation FusedImplementation() {
+  return {.algorithm = "fused",
+          .name = "cpu_fused",
+          .backend = Backend::kCpu,
+          .supports = SupportsFused,
+          .workspace_bytes = FusedWorkspaceBytes,
+          .run = RunFused};
+}
+
+}  // namespace attnd::cpu

@@ -1,0 +1,401 @@
+#include "kernels/cpu/fused_tile.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+
+#include "kernels/attention_mask.h"
+#include "kernels/cpu/scratch.h"
+#include "kernels/online_softmax.h"
+
+// This file is compiled once for each instruction set and the best one is chosen at run time. On
+// x86 the least is SSE4: without it Highway has one-lane vectors only, which the kernels do not do
+// with.
+#if defined(__x86_64__)
+#define HWY_BASELINE_TARGETS HWY_SSE4
+#endif
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/cpu/fused_tile.cc"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "kernels/cpu/tile_memory-inl.h"
+#include "kernels/cpu/tile_products-inl.h"
+#include "kernels/cpu/tile_scores-inl.h"
+#include "kernels/cpu/vector_math-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace attnd::cpu::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+static_assert(kStripRows % kMaxRows == 0 && kKeyTile % kWidth == 0 && kMaxRows <= kStripRoom);
+
+constexpr std::int64_t RoundUp(std::int64_t n, std::int64_t multiple) {
+  return (n + multiple - 1) / multiple * multiple;
+}
+
+// How a task cuts up its thread's scratch memory.
+struct Scratch {
+  Scratch(std::int64_t rows, std::int64_t dim, std::int64_t dim_v)
+      : num_strips((rows + kMaxRows - 1) / kMaxRows), out_stride(RoundUp(dim_v, kWidth)) {
+    const std::int64_t sizes[] = {num_strips * kMaxRows * dim,
+                                  num_strips * kMaxRows * out_stride,
+                                  num_strips * kStripRoom,
+                                  num_strips * kMaxRows * kLanes,
+                                  kKeyTile * dim,
+                                  kKeyTile * out_stride,
+                                  std::int64_t{kMaxRows} * kKeyTile};
+    float** parts[] = {&q, &out, &m, &l, &k, &v, &scores};
+    std::int64_t total = 0;
+    for (std::int64_t size : sizes) total += RoundUp(size, kStripRoom);
+    float* next = ThreadScratch(total);
+    for (std::size_t i = 0; i < std::size(sizes); ++i) {
+      *parts[i] = next;
+      next += RoundUp(sizes[i], kStripRoom);
+    }
+  }
+
+  std::int64_t num_strips;
+  std::int64_t out_stride;
+  float* q;       // [num_strips][dim][kMaxRows]
+  float* out;     // [num_strips * kMaxRows][out_stride]
+  float* m;       // [num_strips][kStripRoom]
+  float* l;       // [num_strips][kMaxRows][kLanes]
+  float* k;       // [kKeyTile / kWidth][dim][kWidth]
+  float* v;       // [out_stride / kWidth][kKeyTile][kWidth]
+  float* scores;  // [kMaxRows][kKeyTile]
+};
+
+// The smallest range that covers the non-empty ones of `rows`.
+KeyRange UnionOf(const TileRow* rows, std::int64_t num_rows) {
+  KeyRange all{INT64_MAX, 0};
+  for (std::int64_t i = 0; i < num_rows; ++i) {
+    if (rows[i].keys.begin == rows[i].keys.end) continue;
+    all.begin = std::min(all.begin, rows[i].keys.begin);
+    all.end = std::max(all.end, rows[i].keys.end);
+  }
+  return all.end == 0 ? KeyRange{} : all;
+}
+
+// The part of `keys` in the key tile that begins at `first`, in whole panels; empty where begin >=
+// end.
+PanelSpan SpanIn(const KeyRange& keys, std::int64_t first) {
+  const std::int64_t begin = std::max(keys.begin - first, std::int64_t{0});
+  const std::int64_t end = std::min(keys.end - first, kKeyTile);
+  if (begin >= end) return {first, 0, 0};
+  return {first, begin / kWidth * kWidth, RoundUp(end, kWidth)};
+}
+
+// A row's finished state over all keys; `out` is un-normalised.
+struct RowState {
+  float m;
+  float l;
+  float* out;  // [head_dim_v]
+};
+
+// Takes the sink into `state` as one more score without a value.
+void AddSink(float sink, std::int64_t dim, RowState* state) {
+  const float sink_log2 = sink * kLog2E;
+  const float m = std::max(state->m, sink_log2);
+  if (m == NegativeInfinity()) return;
+  const float factor = std::exp2(state->m - m);
+  state->l = state->l * factor + std::exp2(sink_log2 - m);
+  state->m = m;
+  for (std::int64_t x = 0; x < dim; ++x) state->out[x] *= factor;
+}
+
+template <typename Out>
+void StoreRow(const RowState& state, std::int64_t dim, Out* out) {
+  const hn::CappedTag<float, 8> d;
+  const auto factor = hn::Set(d, state.l == 0.0f ? 0.0f : 1.0f / state.l);
+  for (std::int64_t x = 0; x < dim; x += static_cast<std::int64_t>(hn::MaxLanes(d))) {
+    StoreNarrowed(d, hn::Mul(hn::LoadU(d, state.out + x), factor), out + x);
+  }
+}
+
+// Writes out and lse of query row `row` of `head`.
+void FinishRow(const FusedTile& tile, std::int64_t row, std::int64_t head, RowState state) {
+  const AttentionParams& p = *tile.params;
+  const bool in_use = row < tile.bounds.seqlen_q;
+  const bool saw_nothing = state.l == 0.0f;
+  if (p.sinks && in_use) AddSink(p.sinks[head], p.head_dim_v, &state);
+  if (p.lse) {
+    float lse = NegativeInfinity();
+    if (!saw_nothing) {
+      lse = static_cast<float>(state.m * 0.69314718055994531 +
+                               std::log(static_cast<double>(state.l)));
+    } else if (p.sinks && in_use) {
+      lse = p.sinks[head];  // itself: the way through log2 would round it
+    }
+    p.lse[LseOffset(p, tile.bounds, head, row)] = lse;
+  }
+  const std::int64_t offset = RowOffset(p.out, tile.bounds.q_batch, tile.bounds.q_begin, row, head);
+  switch (p.out.dtype) {
+    case DataType::kFloat16:
+      return StoreRow(state, p.head_dim_v, static_cast<hwy::float16_t*>(p.out.data) + offset);
+    case DataType::kBFloat16:
+      return StoreRow(state, p.head_dim_v, static_cast<hwy::bfloat16_t*>(p.out.data) + offset);
+    case DataType::kFloat32:
+      return StoreRow(state, p.head_dim_v, static_cast<float*>(p.out.data) + offset);
+  }
+}
+
+// Works on one tile, T being the element type of q, k and v.
+template <typename T>
+class TileTask {
+ public:
+  explicit TileTask(const FusedTile& tile)
+      : tile_(tile),
+        p_(*tile.params),
+        num_rows_(tile.row_end - tile.row_begin),
+        has_options_(HasScoreOptions(p_)),
+        scratch_(num_rows_, p_.head_dim, p_.head_dim_v) {
+    DescribeRows();
+  }
+
+  // Computes the state of all rows.
+  void Run() {
+    const KeyRange keys = UnionOf(rows_, num_rows_);
+    InitState();
+    if (keys.begin == keys.end) return;
+    PackQueries();
+    for (std::int64_t first = keys.begin / kKeyTile * kKeyTile; first < keys.end;
+         first += kKeyTile) {
+      const bool finite = PackKeyTile(keys, first);
+      for (std::int64_t strip = 0; strip < scratch_.num_strips; ++strip)
+        AttendStrip(strip, first, finite);
+    }
+  }
+
+  void CopyState(const PartialState& to) const {
+    for (std::int64_t i = 0; i < num_rows_; ++i) {
+      to.m[i] = *RowM(i);
+      to.l[i] = RowL(i);
+      std::memcpy(to.out + i * p_.head_dim_v, scratch_.out + i * scratch_.out_stride,
+                  static_cast<std::size_t>(p_.head_dim_v) * sizeof(float));
+    }
+  }
+
+  void Finish() const {
+    for (std::int64_t i = 0; i < num_rows_; ++i) {
+      FinishRow(tile_, rows_[i].row, rows_[i].head,
+                {*RowM(i), RowL(i), scratch_.out + i * scratch_.out_stride});
+    }
+  }
+
+ private:
+  void DescribeRows() {
+    const std::int64_t group = p_.num_heads / p_.num_kv_heads;
+    for (std::int64_t i = 0; i < num_rows_; ++i) {
+      TileRow& row = rows_[i];
+      row.row = (tile_.row_begin + i) / group;
+      row.head = tile_.kv_head * group + (tile_.row_begin + i) % group;
+      if (row.row >= tile_.bounds.seqlen_q) continue;
+      const KeyRange seen = VisibleKeys(row.row, tile_.bounds.seqlen_q, tile_.bounds.seqlen_k,
+                                        p_.causal, p_.window_left, p_.window_right);
+      row.keys = {std::max(seen.begin, tile_.key_begin), std::min(seen.end, tile_.key_end)};
+      if (row.keys.begin >= row.keys.end) row.keys = {};
+    }
+  }
+
+  void InitState() {
+    const std::int64_t rows = scratch_.num_strips * kMaxRows;
+    std::fill_n(scratch_.m, scratch_.num_strips * kStripRoom, NegativeInfinity());
+    std::fill_n(scratch_.l, rows * kLanes, 0.0f);
+    std::fill_n(scratch_.out, rows * scratch_.out_stride, 0.0f);
+  }
+
+  // Transposes q to [dim][kMaxRows] a strip; rows past the last are 0.
+  void PackQueries() {
+    std::fill_n(scratch_.q, scratch_.num_strips * kMaxRows * p_.head_dim, 0.0f);
+    HWY_ALIGN float lanes[kStripRoom];
+    const hn::CappedTag<float, 8> d;
+    constexpr std::int64_t kStep = hn::MaxLanes(decltype(d)());
+    for (std::int64_t i = 0; i < num_rows_; ++i) {
+      if (rows_[i].keys.begin == rows_[i].keys.end) continue;
+      const T* from =
+          static_cast<const T*>(p_.q.data) +
+          RowOffset(p_.q, tile_.bounds.q_batch, tile_.bounds.q_begin, rows_[i].row, rows_[i].head);
+      float* to = scratch_.q + i / kMaxRows * kMaxRows * p_.head_dim + i % kMaxRows;
+      for (std::int64_t x = 0; x < p_.head_dim; x += kStep) {
+        hn::Store(LoadWidened(d, from + x), d, lanes);
+        for (std::int64_t y = 0; y < kStep; ++y) to[(x + y) * kMaxRows] = lanes[y];
+      }
+    }
+  }
+
+  // Packs the keys and values that the tile's rows see of the key tile at `first`; returns whether
+  // the values are finite.
+  bool PackKeyTile(const KeyRange& keys, std::int64_t first) {
+    const PanelSpan span = SpanIn(keys, first);
+    const std::int64_t num_keys = std::min(keys.end - first, span.end) - span.begin;
+    const SequenceBounds& b = tile_.bounds;
+    const T* k = static_cast<const T*>(p_.k.data) +
+                 RowOffset(p_.k, b.k_batch, b.k_begin, first + span.begin, tile_.kv_head);
+    const T* v = static_cast<const T*>(p_.v.data) +
+                 RowOffset(p_.v, b.k_batch, b.k_begin, first + span.begin, tile_.kv_head);
+    PackKeys<kWidth>(k, p_.k.seq_stride, num_keys, p_.head_dim,
+                     scratch_.k + span.begin * p_.head_dim);
+    return PackValues<kWidth, kKeyTile>(v, p_.v.seq_stride, num_keys, span.end - span.begin,
+                                        p_.head_dim_v, scratch_.v + span.begin * kWidth);
+  }
+
+  void AttendStrip(std::int64_t strip, std::int64_t first, bool finite) {
+    const std::int64_t row0 = strip * kMaxRows;
+    const int rows = static_cast<int>(std::min<std::int64_t>(kMaxRows, num_rows_ - row0));
+    const PanelSpan span = SpanIn(UnionOf(rows_ + row0, rows), first);
+    if (span.begin >= span.end) return;
+    ComputeScores(strip, rows, span);
+    for (int r = 0; r < rows; ++r) {
+      float* scores = scratch_.scores + r * kKeyTile;
+      if (has_options_) ApplyScoreOptions(tile_, rows_[row0 + r], span, scores);
+      MaskOutsideRange(rows_[row0 + r], span, scores);
+    }
+    HWY_ALIGN float factor[kStripRoom];
+    SoftmaxStrip(rows, span, {scratch_.m + strip * kStripRoom, scratch_.l + row0 * kLanes},
+                 scratch_.scores, factor);
+    AddValues(strip, rows, span, factor, finite);
+  }
+
+  void ComputeScores(std::int64_t strip, int rows, const PanelSpan& span) {
+    // Options work in natural units; without any, the scale takes scores to log2 at once.
+    const float scale = has_options_ ? p_.softmax_scale : p_.softmax_scale * kLog2E;
+    const float* q = scratch_.q + strip * kMaxRows * p_.head_dim;
+    WithRows(rows, [&](auto rows_constant) HWY_ATTR {
+      for (std::int64_t j = span.begin; j < span.end; j += kWidth) {
+        ScorePanel<rows_constant()>(q, scratch_.k + j * p_.head_dim, p_.head_dim, scale,
+                                    scratch_.scores + j);
+      }
+    });
+  }
+
+  void AddValues(std::int64_t strip, int rows, const PanelSpan& span, const float* factor,
+                 bool finite) {
+    float* out = scratch_.out + strip * kMaxRows * scratch_.out_stride;
+    const float* weights = scratch_.scores + span.begin;
+    const std::int64_t num_keys = span.end - span.begin;
+    for (std::int64_t x = 0; x < scratch_.out_stride; x += kWidth) {
+      const float* v = scratch_.v + x * kKeyTile + span.begin * kWidth;
+      if (finite) {
+        WithRows(rows, [&](auto rows_constant) HWY_ATTR {
+          ValuePanel<rows_constant()>(weights, v, num_keys, factor, out + x, scratch_.out_stride);
+        });
+      } else {
+        for (int r = 0; r < rows; ++r) {
+          ValuePanelOfSeenKeys(weights + r * kKeyTile, v, num_keys, factor[r],
+                               out + r * scratch_.out_stride + x);
+        }
+      }
+    }
+  }
+
+  float* RowM(std::int64_t i) const {
+    return scratch_.m + i / kMaxRows * kStripRoom + i % kMaxRows;
+  }
+
+  float RowL(std::int64_t i) const {
+    const FloatTag d;
+    return hn::GetLane(hn::SumOfLanes(d, hn::Load(d, scratch_.l + i * kLanes)));
+  }
+
+  const FusedTile& tile_;
+  const AttentionParams& p_;
+  const std::int64_t num_rows_;
+  const bool has_options_;
+  const Scratch scratch_;
+  TileRow rows_[kMaxTileRows];
+};
+
+// Calls f with a value of the element type of q, k and v.
+template <class F>
+void WithElementType(DataType dtype, const F& f) {
+  switch (dtype) {
+    case DataType::kFloat32:
+      return f(float());
+    case DataType::kFloat16:
+      return f(hwy::float16_t());
+    case DataType::kBFloat16:
+      return f(hwy::bfloat16_t());
+  }
+}
+
+void Attend(const FusedTile& tile) {
+  WithElementType(tile.params->q.dtype, [&](auto element) {
+    TileTask<decltype(element)> task(tile);
+    task.Run();
+    task.Finish();
+  });
+}
+
+void AttendPartially(const FusedTile& tile, const PartialState& partial) {
+  WithElementType(tile.params->q.dtype, [&](auto element) {
+    TileTask<decltype(element)> task(tile);
+    task.Run();
+    task.CopyState(partial);
+  });
+}
+
+// Merges row `i` of the parts into the first one's memory and finishes it.
+void MergeRow(const FusedTile& tile, std::int64_t i, float* parts, std::int64_t num_parts,
+              std::int64_t part_floats) {
+  const AttentionParams& p = *tile.params;
+  const std::int64_t rows = tile.row_end - tile.row_begin;
+  const std::int64_t dim = p.head_dim_v;
+  float m = NegativeInfinity();
+  for (std::int64_t part = 0; part < num_parts; ++part) {
+    m = std::max(m, PartialStateAt(parts + part * part_floats, rows).m[i]);
+  }
+  float* out = PartialStateAt(parts, rows).out + i * dim;
+  float l = 0.0f;
+  for (std::int64_t part = 0; part < num_parts; ++part) {
+    const PartialState state = PartialStateAt(parts + part * part_floats, rows);
+    const float weight = state.m[i] == NegativeInfinity() ? 0.0f : std::exp2(state.m[i] - m);
+    const float* from = state.out + i * dim;
+    l += weight * state.l[i];
+    for (std::int64_t x = 0; x < dim; ++x)
+      out[x] = part == 0 ? weight * from[x] : out[x] + weight * from[x];
+  }
+  const std::int64_t group = p.num_heads / p.num_kv_heads;
+  const std::int64_t packed_row = tile.row_begin + i;
+  FinishRow(tile, packed_row / group, tile.kv_head * group + packed_row % group, {m, l, out});
+}
+
+void Merge(const FusedTile& tile, float* parts, std::int64_t num_parts, std::int64_t part_floats) {
+  for (std::int64_t i = 0; i < tile.row_end - tile.row_begin; ++i)
+    MergeRow(tile, i, parts, num_parts, part_floats);
+}
+
+}  // namespace attnd::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace attnd::cpu {
+
+HWY_EXPORT(Attend);
+HWY_EXPORT(AttendPartially);
+HWY_EXPORT(Merge);
+
+bool HasInstructionSet() { return (hwy::SupportedTargets() & HWY_TARGETS) != 0; }
+
+std::int64_t PartialStateFloats(std::int64_t rows, std::int64_t head_dim_v) {
+  return rows * (head_dim_v + 2);
+}
+
+PartialState PartialStateAt(float* memory, std::int64_t rows) {
+  return {memory, memory + rows, memory + 2 * rows};
+}
+
+void AttendTile(const FusedTile& tile) { HWY_DYNAMIC_DISPATCH(Attend)(tile); }
+
+void AttendTilePartially(const FusedTile& tile, const PartialState& partial) {
+  HWY_DYNAMIC_DISPATCH(AttendPartially)(tile, partial);
+}
+
+void MergeTile(const FusedTile& tile, float* parts, std::int64_t num_parts,
+               std::int64_t part_floats) {
+  HWY_DYNAMIC_DISPATCH(Merge)(tile, parts, num_parts, part_floats);
+}
+
+}  // namespace attnd::cpu
+#endif  // HWY_ONCE
