@@ -1,0 +1,37 @@
+// The contract of every implementation of attention, as cases that any runner can be put through.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/testing/kernel_runner.h"
+#include "tests/testing/problem.h"
+
+namespace attnd::testing {
+
+// One behaviour. `check` reports failures through GoogleTest, and skips what the runner does not
+// support.
+struct ContractCase {
+  std::string name;
+  std::function<void(KernelRunner&)> check;
+};
+
+// Registers all cases for `runner` as GoogleTest tests "Contract_<runner>.<case>". Call before
+// RUN_ALL_TESTS.
+void RegisterContractTests(std::shared_ptr<KernelRunner> runner);
+
+// Error against float64, written bytes and the places of infinities over a grid of problems.
+std::vector<ContractCase> AccuracyCases();
+// Which results a NaN or infinity in an input may reach, and which it must.
+std::vector<ContractCase> NonfiniteCases();
+// Same request, same bits.
+std::vector<ContractCase> DeterminismCases();
+// Partial results over parts of the keys make up the whole.
+std::vector<ContractCase> MergeCases();
+
+// Runs `problem`; false, with a failure or a skip reported, if there is no result to look at.
+bool RunOrSkip(KernelRunner& runner, Problem& problem);
+
+}  // namespace attnd::testing

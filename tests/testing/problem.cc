@@ -1,0 +1,383 @@
+#include "tests/testing/problem.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <utility>
+
+#include "kernels/sequence_bounds.h"
+
+namespace attnd::testing {
+namespace {
+
+constexpr std::int64_t kRowsAfterPacked = 3;  // of poison, after the last packed sequence
+
+std::int64_t Total(const std::vector<std::int32_t>& rooms) {
+  return std::accumulate(rooms.begin(), rooms.end(), std::int64_t{0});
+}
+
+// Elements from the first to the last of a tensor.
+template <typename View>
+std::int64_t SpanOf(const View& view) {
+  if (view.batch == 0 || view.seqlen == 0) return 0;
+  return (view.batch - 1) * view.batch_stride + (view.seqlen - 1) * view.seq_stride +
+         (view.heads - 1) * view.head_stride + view.dim;
+}
+
+template <typename View>
+std::int64_t ScoreSpanOf(const View& view) {
+  return view.batch * view.heads * view.rows * view.cols;
+}
+
+template <typename View>
+void SetShape(View& view, const ProblemSpec& spec, DataType dtype, std::int64_t seqlen,
+              std::int64_t heads, std::int64_t dim) {
+  const bool packed = spec.layout == Layout::kPacked;
+  view.dtype = dtype;
+  view.batch = packed ? 1 : spec.batch_size;
+  view.seqlen = seqlen;
+  view.heads = heads;
+  view.dim = dim;
+  const std::int64_t row = dim + spec.slack;
+  if (spec.layout == Layout::kBhsd) {
+    view.seq_stride = row;
+    view.head_stride = seqlen * row + spec.slack;
+    view.batch_stride = heads * view.head_stride + spec.slack;
+  } else {
+    view.head_stride = row;
+    view.seq_stride = heads * row + spec.slack;
+    view.batch_stride = packed ? 0 : seqlen * view.seq_stride + spec.slack;
+  }
+}
+
+template <typename View>
+void SetScoreShape(View& view, const ProblemSpec& spec, ScoreArray kind) {
+  if (kind == ScoreArray::kNone) return;
+  const bool full = kind == ScoreArray::kFull;
+  view.batch = full || kind == ScoreArray::kPerBatch ? spec.batch_size : 1;
+  view.heads = full || kind == ScoreArray::kPerHead ? spec.num_heads : 1;
+  view.rows = full || kind == ScoreArray::kPerRow ? spec.seqlen_q : 1;
+  view.cols = spec.seqlen_k;
+  view.row_stride = view.rows == 1 ? 0 : view.cols;
+  view.head_stride = view.heads == 1 ? 0 : view.rows * view.cols;
+  view.batch_stride = view.batch == 1 ? 0 : view.heads * view.rows * view.cols;
+}
+
+template <typename T>
+void CopyTo(std::byte* base, std::int64_t offset, const std::vector<T>& values) {
+  if (offset >= 0) std::copy(values.begin(), values.end(), reinterpret_cast<T*>(base + offset));
+}
+
+std::vector<std::int32_t> PrefixSums(const std::vector<std::int32_t>& rooms) {
+  std::vector<std::int32_t> sums = {0};
+  std::partial_sum(rooms.begin(), rooms.end(), std::back_inserter(sums));
+  return sums;
+}
+
+// The first index of a broadcast dimension, else the index itself.
+std::int64_t Broadcast(std::int64_t size, std::int64_t index) { return size == 1 ? 0 : index; }
+
+}  // namespace
+
+Problem::Problem(ProblemSpec spec) : spec_(std::move(spec)) {
+  if (spec_.head_dim_v == 0) spec_.head_dim_v = spec_.head_dim;
+  if (spec_.layout == Layout::kPacked) {
+    if (spec_.rooms_q.empty()) spec_.rooms_q.assign(spec_.batch_size, spec_.seqlen_q);
+    if (spec_.rooms_k.empty()) spec_.rooms_k.assign(spec_.batch_size, spec_.seqlen_k);
+  }
+  DescribeTensors();
+  DescribeScoreArrays();
+  Reserve();
+  inputs_.Allocate();
+  outputs_.Allocate();
+  WriteSmallArrays();
+  FillTensors();
+  FillScoreArrays();
+}
+
+void Problem::DescribeTensors() {
+  const bool packed = spec_.layout == Layout::kPacked;
+  const std::int64_t rows_q = packed ? Total(spec_.rooms_q) + kRowsAfterPacked : spec_.seqlen_q;
+  const std::int64_t rows_k = packed ? Total(spec_.rooms_k) + kRowsAfterPacked : spec_.seqlen_k;
+  shape_.batch_size = spec_.batch_size;
+  shape_.seqlen_q = spec_.seqlen_q;
+  shape_.seqlen_k = spec_.seqlen_k;
+  shape_.num_heads = spec_.num_heads;
+  shape_.num_kv_heads = spec_.num_kv_heads;
+  shape_.head_dim = spec_.head_dim;
+  shape_.head_dim_v = spec_.head_dim_v;
+  SetShape(shape_.q, spec_, spec_.dtype, rows_q, spec_.num_heads, spec_.head_dim);
+  SetShape(shape_.k, spec_, spec_.dtype, rows_k, spec_.num_kv_heads, spec_.head_dim);
+  SetShape(shape_.v, spec_, spec_.dtype, rows_k, spec_.num_kv_heads, spec_.head_dim_v);
+  SetShape(shape_.out, spec_, spec_.out_dtype.value_or(spec_.dtype), rows_q, spec_.num_heads,
+           spec_.head_dim_v);
+  if (spec_.lse) {
+    shape_.lse_head_stride = rows_q + spec_.slack;
+    shape_.lse_batch_stride = packed ? 0 : spec_.num_heads * shape_.lse_head_stride + spec_.slack;
+  }
+  shape_.softmax_scale =
+      spec_.softmax_scale.value_or(1.0f / std::sqrt(static_cast<float>(spec_.head_dim)));
+  shape_.softcap = spec_.softcap;
+  shape_.causal = spec_.causal;
+  shape_.window_left = spec_.window_left;
+  shape_.window_right = spec_.window_right;
+  shape_.alibi_batch_stride = spec_.alibi == Slopes::kPerBatchAndHead ? spec_.num_heads : 0;
+}
+
+void Problem::DescribeScoreArrays() {
+  SetScoreShape(shape_.mask, spec_, spec_.mask);
+  SetScoreShape(shape_.bias, spec_, spec_.bias);
+  shape_.bias.dtype = spec_.bias_dtype.value_or(spec_.dtype);
+}
+
+void Problem::Reserve() {
+  const auto input = [this](bool wanted, std::int64_t bytes) {
+    return wanted ? inputs_.Reserve(bytes) : -1;
+  };
+  const std::int64_t element = SizeOf(spec_.dtype);
+  const bool packed = spec_.layout == Layout::kPacked;
+  const std::int64_t entry = sizeof(std::int32_t);
+  offsets_.q = input(true, SpanOf(shape_.q) * element);
+  offsets_.k = input(true, SpanOf(shape_.k) * element);
+  offsets_.v = input(true, SpanOf(shape_.v) * element);
+  offsets_.mask = input(spec_.mask != ScoreArray::kNone, ScoreSpanOf(shape_.mask));
+  offsets_.bias =
+      input(spec_.bias != ScoreArray::kNone, ScoreSpanOf(shape_.bias) * SizeOf(shape_.bias.dtype));
+  offsets_.cu_seqlens_q = input(packed, (spec_.batch_size + 1) * entry);
+  offsets_.cu_seqlens_k = input(packed, (spec_.batch_size + 1) * entry);
+  offsets_.lengths_q = input(!spec_.lengths_q.empty(), spec_.batch_size * entry);
+  offsets_.lengths_k = input(!spec_.lengths_k.empty(), spec_.batch_size * entry);
+  offsets_.alibi_slopes =
+      input(spec_.alibi != Slopes::kNone, spec_.batch_size * spec_.num_heads * sizeof(float));
+  offsets_.sinks = input(spec_.sinks, spec_.num_heads * sizeof(float));
+
+  const std::int64_t lse_elements = (shape_.q.batch - 1) * shape_.lse_batch_stride +
+                                    (spec_.num_heads - 1) * shape_.lse_head_stride +
+                                    shape_.q.seqlen;
+  const std::int64_t score_elements =
+      spec_.batch_size * spec_.num_heads * spec_.seqlen_q * spec_.seqlen_k;
+  offsets_.out = outputs_.Reserve(SpanOf(shape_.out) * SizeOf(shape_.out.dtype));
+  if (spec_.lse) {
+    offsets_.lse = outputs_.Reserve(std::max<std::int64_t>(lse_elements, 0) * sizeof(float));
+  }
+  if (spec_.probs) offsets_.probs = outputs_.Reserve(score_elements * sizeof(float));
+}
+
+AttentionParams Problem::ParamsAt(const std::byte* inputs, std::byte* outputs) const {
+  const auto in = [inputs](std::int64_t offset) { return offset < 0 ? nullptr : inputs + offset; };
+  const auto out = [outputs](std::int64_t offset) {
+    return offset < 0 ? nullptr : outputs + offset;
+  };
+  AttentionParams p = shape_;
+  p.q.data = in(offsets_.q);
+  p.k.data = in(offsets_.k);
+  p.v.data = in(offsets_.v);
+  p.mask.data = reinterpret_cast<const std::uint8_t*>(in(offsets_.mask));
+  p.bias.data = in(offsets_.bias);
+  p.cu_seqlens_q = reinterpret_cast<const std::int32_t*>(in(offsets_.cu_seqlens_q));
+  p.cu_seqlens_k = reinterpret_cast<const std::int32_t*>(in(offsets_.cu_seqlens_k));
+  p.lengths_q = reinterpret_cast<const std::int32_t*>(in(offsets_.lengths_q));
+  p.lengths_k = reinterpret_cast<const std::int32_t*>(in(offsets_.lengths_k));
+  p.alibi_slopes = reinterpret_cast<const float*>(in(offsets_.alibi_slopes));
+  p.sinks = reinterpret_cast<const float*>(in(offsets_.sinks));
+  p.out.data = out(offsets_.out);
+  p.lse = reinterpret_cast<float*>(out(offsets_.lse));
+  p.probs = reinterpret_cast<float*>(out(offsets_.probs));
+  return p;
+}
+
+void Problem::WriteSmallArrays() {
+  std::byte* base = inputs_.data();
+  CopyTo(base, offsets_.cu_seqlens_q, PrefixSums(spec_.rooms_q));
+  CopyTo(base, offsets_.cu_seqlens_k, PrefixSums(spec_.rooms_k));
+  CopyTo(base, offsets_.lengths_q, spec_.lengths_q);
+  CopyTo(base, offsets_.lengths_k, spec_.lengths_k);
+  std::vector<float> slopes(spec_.alibi == Slopes::kPerBatchAndHead
+                                ? spec_.batch_size * spec_.num_heads
+                                : spec_.num_heads);
+  for (std::size_t i = 0; i < slopes.size(); ++i) slopes[i] = std::exp2(-1.0f - 0.5f * i);
+  CopyTo(base, offsets_.alibi_slopes, slopes);
+  std::vector<float> sinks(spec_.num_heads);
+  for (std::size_t i = 0; i < sinks.size(); ++i) sinks[i] = 1.5f - 0.7f * i;
+  CopyTo(base, offsets_.sinks, sinks);
+}
+
+void Problem::FillTensors() {
+  RandomValues random(spec_.seed, spec_.distribution);
+  const AttentionParams p = params();
+  for (std::int64_t b = 0; b < p.batch_size; ++b) {
+    const SequenceBounds s = BoundsOf(p, b);
+    for (std::int64_t i = 0; i < s.seqlen_q * p.num_heads * p.head_dim; ++i) {
+      const std::int64_t row = i / p.head_dim;
+      SetQ(b, row / p.num_heads, row % p.num_heads, i % p.head_dim,
+           spec_.amplitude * random.Next());
+    }
+    for (std::int64_t i = 0; i < s.seqlen_k * p.num_kv_heads * p.head_dim; ++i) {
+      const std::int64_t row = i / p.head_dim;
+      SetK(b, row / p.num_kv_heads, row % p.num_kv_heads, i % p.head_dim,
+           spec_.amplitude * random.Next());
+    }
+    for (std::int64_t i = 0; i < s.seqlen_k * p.num_kv_heads * p.head_dim_v; ++i) {
+      const std::int64_t row = i / p.head_dim_v;
+      SetV(b, row / p.num_kv_heads, row % p.num_kv_heads, i % p.head_dim_v, random.Next());
+    }
+  }
+}
+
+// Broadcast entries serve the longest sequence they are used for, so that only what lies past every
+// length stays poisoned.
+void Problem::FillScoreArrays() {
+  const AttentionParams p = params();
+  RandomValues random(spec_.seed + 1, Distribution::kUniform);
+  for (std::int64_t b = 0; b < p.batch_size; ++b) {
+    const SequenceBounds s = BoundsOf(p, b);
+    for (std::int64_t head = 0; head < p.num_heads; ++head) {
+      for (std::int64_t row = 0; row < s.seqlen_q; ++row) {
+        for (std::int64_t j = 0; j < s.seqlen_k; ++j) {
+          if (p.mask.data != nullptr) {
+            const bool empty_row = spec_.mask_empty_rows && Broadcast(p.mask.rows, row) % 5 == 2;
+            SetMask(b, head, row, j, !empty_row && random.Next() < 0.4f);
+          }
+          if (p.bias.data != nullptr) {
+            const bool forbid = spec_.bias_minus_infinity && random.Next() < -0.7f;
+            SetBias(b, head, row, j,
+                    forbid ? -std::numeric_limits<float>::infinity() : 2.0f * random.Next());
+          }
+        }
+      }
+    }
+  }
+}
+
+void Problem::SetQ(std::int64_t b, std::int64_t row, std::int64_t head, std::int64_t d,
+                   float value) {
+  const SequenceBounds s = BoundsOf(params(), b);
+  StoreElement(inputs_.data() + offsets_.q, spec_.dtype,
+               RowOffset(shape_.q, s.q_batch, s.q_begin, row, head) + d, value);
+}
+
+void Problem::SetK(std::int64_t b, std::int64_t row, std::int64_t head, std::int64_t d,
+                   float value) {
+  const SequenceBounds s = BoundsOf(params(), b);
+  StoreElement(inputs_.data() + offsets_.k, spec_.dtype,
+               RowOffset(shape_.k, s.k_batch, s.k_begin, row, head) + d, value);
+}
+
+void Problem::SetV(std::int64_t b, std::int64_t row, std::int64_t head, std::int64_t d,
+                   float value) {
+  const SequenceBounds s = BoundsOf(params(), b);
+  StoreElement(inputs_.data() + offsets_.v, spec_.dtype,
+               RowOffset(shape_.v, s.k_batch, s.k_begin, row, head) + d, value);
+}
+
+void Problem::SetBias(std::int64_t b, std::int64_t head, std::int64_t row, std::int64_t j,
+                      float value) {
+  StoreElement(inputs_.data() + offsets_.bias, shape_.bias.dtype,
+               ScoreOffset(shape_.bias, b, head, row) + j, value);
+}
+
+void Problem::SetMask(std::int64_t b, std::int64_t head, std::int64_t row, std::int64_t j,
+                      bool value) {
+  inputs_.data()[offsets_.mask + ScoreOffset(shape_.mask, b, head, row) + j] =
+      value ? std::byte{1} : std::byte{0};
+}
+
+float Problem::Out(std::int64_t b, std::int64_t row, std::int64_t head, std::int64_t d) {
+  const SequenceBounds s = BoundsOf(params(), b);
+  return LoadElement(outputs_.data() + offsets_.out, shape_.out.dtype,
+                     RowOffset(shape_.out, s.q_batch, s.q_begin, row, head) + d);
+}
+
+float Problem::Lse(std::int64_t b, std::int64_t head, std::int64_t row) {
+  const AttentionParams p = params();
+  return p.lse[LseOffset(p, BoundsOf(p, b), head, row)];
+}
+
+float Problem::Probs(std::int64_t b, std::int64_t head, std::int64_t row, std::int64_t j) {
+  const AttentionParams& p = shape_;
+  return params().probs[((b * p.num_heads + head) * p.seqlen_q + row) * p.seqlen_k + j];
+}
+
+std::int64_t Problem::CountStrayWrites() {
+  const AttentionParams p = params();
+  std::vector<bool> result(outputs_.size_bytes(), false);
+  const auto mark = [&result](std::int64_t offset, std::int64_t bytes) {
+    std::fill_n(result.begin() + offset, bytes, true);
+  };
+  const std::int64_t element = SizeOf(p.out.dtype);
+  for (std::int64_t b = 0; b < p.batch_size; ++b) {
+    const SequenceBounds s = BoundsOf(p, b);
+    for (std::int64_t i = 0; i < s.room_q * p.num_heads; ++i) {
+      const std::int64_t row = i / p.num_heads;
+      const std::int64_t head = i % p.num_heads;
+      mark(offsets_.out + RowOffset(p.out, s.q_batch, s.q_begin, row, head) * element,
+           p.head_dim_v * element);
+      if (p.lse != nullptr) {
+        mark(offsets_.lse + LseOffset(p, s, head, row) * sizeof(float), sizeof(float));
+      }
+    }
+  }
+  if (p.probs != nullptr) {
+    mark(offsets_.probs, p.batch_size * p.num_heads * p.seqlen_q * p.seqlen_k * sizeof(float));
+  }
+  std::int64_t stray = 0;
+  for (std::int64_t i = 0; i < outputs_.size_bytes(); ++i) {
+    stray += !result[i] && outputs_.data()[i] != Arena::kPoison;
+  }
+  return stray;
+}
+
+Problem Problem::Extract(std::int64_t b) {
+  const AttentionParams from = params();
+  const SequenceBounds s = BoundsOf(from, b);
+  ProblemSpec alone = spec_;
+  alone.batch_size = 1;
+  alone.seqlen_q = s.seqlen_q;
+  alone.seqlen_k = s.seqlen_k;
+  alone.layout = Layout::kBshd;
+  alone.slack = 0;
+  alone.rooms_q.clear();
+  alone.rooms_k.clear();
+  alone.lengths_q.clear();
+  alone.lengths_k.clear();
+  Problem result(alone);
+  for (std::int64_t head = 0; head < from.num_heads; ++head) {
+    for (std::int64_t row = 0; row < s.seqlen_q; ++row) {
+      const std::int64_t q = RowOffset(from.q, s.q_batch, s.q_begin, row, head);
+      for (std::int64_t d = 0; d < from.head_dim; ++d) {
+        result.SetQ(0, row, head, d, LoadElement(from.q.data, from.q.dtype, q + d));
+      }
+      for (std::int64_t j = 0; j < s.seqlen_k; ++j) {
+        if (from.mask.data != nullptr) {
+          result.SetMask(0, head, row, j,
+                         from.mask.data[ScoreOffset(from.mask, b, head, row) + j] != 0);
+        }
+        if (from.bias.data != nullptr) {
+          result.SetBias(0, head, row, j,
+                         LoadElement(from.bias.data, from.bias.dtype,
+                                     ScoreOffset(from.bias, b, head, row) + j));
+        }
+      }
+    }
+  }
+  for (std::int64_t head = 0; head < from.num_kv_heads; ++head) {
+    for (std::int64_t j = 0; j < s.seqlen_k; ++j) {
+      const std::int64_t k = RowOffset(from.k, s.k_batch, s.k_begin, j, head);
+      const std::int64_t v = RowOffset(from.v, s.k_batch, s.k_begin, j, head);
+      for (std::int64_t d = 0; d < from.head_dim; ++d) {
+        result.SetK(0, j, head, d, LoadElement(from.k.data, from.k.dtype, k + d));
+      }
+      for (std::int64_t d = 0; d < from.head_dim_v; ++d) {
+        result.SetV(0, j, head, d, LoadElement(from.v.data, from.v.dtype, v + d));
+      }
+    }
+  }
+  if (spec_.alibi == Slopes::kPerBatchAndHead) {
+    auto* slopes = reinterpret_cast<float*>(result.inputs_.data() + result.offsets_.alibi_slopes);
+    std::copy_n(from.alibi_slopes + b * from.alibi_batch_stride, from.num_heads, slopes);
+  }
+  return result;
+}
+
+}  // namespace attnd::testing
