@@ -1,0 +1,49 @@
+#include "server/rpc/call_watch.h"
+
+#include <chrono>
+
+#include "absl/strings/str_format.h"
+#include "server/rpc/grpc_status.h"
+
+namespace attnd {
+
+CallWatch::CallWatch(Method method, grpc::CallbackServerContext* context, Metrics* metrics)
+    : method_(method), context_(context), metrics_(metrics) {
+  const auto deadline = context->deadline();
+  if (deadline != std::chrono::system_clock::time_point::max())
+    deadline_ = absl::FromChrono(deadline);
+}
+
+CallControl CallWatch::control() const {
+  CallControl control;
+  control.deadline = deadline_;
+  control.cancelled = [cancelled = cancelled_] {
+    return cancelled->load(std::memory_order_relaxed);
+  };
+  return control;
+}
+
+void CallWatch::CountBytes(Direction direction, std::int64_t bytes) const {
+  if (metrics_ != nullptr) metrics_->TransportBytes(direction, Transport::kGrpc, bytes);
+}
+
+grpc::Status CallWatch::Finish(const absl::Status& status) {
+  if (metrics_ != nullptr) {
+    metrics_->RequestFinished(method_, status.code(), seconds());
+    if (absl::IsInvalidArgument(status)) metrics_->RequestRejected(RejectReason::kInvalid);
+  }
+  return FinishStatus(status, context_);
+}
+
+void AddServerTiming(grpc::ServerContextBase* context, const v1::Timings& timings) {
+  constexpr double kMilliseconds = 1e3;
+  context->AddTrailingMetadata(
+      kServerTimingKey,
+      absl::StrFormat(
+          "queue;dur=%.3f, copy_in;dur=%.3f, compute;dur=%.3f, copy_out;dur=%.3f, total;dur=%.3f",
+          timings.queue_seconds() * kMilliseconds, timings.copy_in_seconds() * kMilliseconds,
+          timings.compute_seconds() * kMilliseconds, timings.copy_out_seconds() * kMilliseconds,
+          timings.total_seconds() * kMilliseconds));
+}
+
+}  // namespace attnd

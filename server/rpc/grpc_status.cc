@@ -1,0 +1,56 @@
+#include "server/rpc/grpc_status.h"
+
+#include <optional>
+#include <regex>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "server/rpc/error_details.h"
+#include "spdlog/spdlog.h"
+
+namespace attnd {
+namespace {
+
+// Status, message and details travel as HTTP/2 headers, of which peers accept 8 KiB in all by
+// default.
+constexpr std::size_t kMaxMessageBytes = 1024;
+
+bool IsServerError(const absl::Status& status) {
+  return status.code() == absl::StatusCode::kInternal ||
+         status.code() == absl::StatusCode::kUnknown ||
+         status.code() == absl::StatusCode::kDataLoss;
+}
+
+// Where this server's sources lie is of no use to a caller, but is to an attacker.
+std::string WithoutSourceLocations(const std::string& text) {
+  static const std::regex* const location = new std::regex(R"(\s*\(?\S*\.(cc|cu|cuh|h):\d+\S*)");
+  return std::regex_replace(text, *location, "");
+}
+
+std::string ReplyMessage(const absl::Status& status) {
+  std::string message(status.message());
+  if (message.size() > kMaxMessageBytes) message = message.substr(0, kMaxMessageBytes - 3) + "...";
+  if (IsServerError(status)) message = WithoutSourceLocations(message);
+  return message;
+}
+
+}  // namespace
+
+grpc::Status ToGrpcStatus(const absl::Status& status) {
+  if (status.ok()) return grpc::Status::OK;
+  const std::string message = ReplyMessage(status);
+  return grpc::Status(static_cast<grpc::StatusCode>(status.code()), message,
+                      EncodeRpcStatus(status, message));
+}
+
+grpc::Status FinishStatus(const absl::Status& status, grpc::ServerContextBase* context) {
+  if (IsServerError(status)) spdlog::error("call failed: {}", std::string(status.message()));
+  if (const std::optional<absl::Duration> delay = RetryDelayOf(status)) {
+    context->AddTrailingMetadata(kRetryPushbackKey,
+                                 absl::StrCat(absl::ToInt64Milliseconds(*delay)));
+  }
+  return ToGrpcStatus(status);
+}
+
+}  // namespace attnd

@@ -1,0 +1,46 @@
+// Notices a client that lets a stream hang.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "grpcpp/alarm.h"
+
+namespace attnd {
+
+// Calls `expired` on a gRPC thread whenever `timeout` has passed since the last Touch, until it is
+// stopped. Thread-safe.
+class IdleTimer : public std::enable_shared_from_this<IdleTimer> {
+ public:
+  // An infinite timeout never expires.
+  static std::shared_ptr<IdleTimer> Start(absl::Duration timeout, std::function<void()> expired);
+
+  // Something came from the client, or something is expected of it from now on.
+  void Touch() { last_touch_nanos_.store(absl::GetCurrentTimeNanos(), std::memory_order_relaxed); }
+  // `expired` will not be called again; a call that is under way on another thread may still end
+  // after this returns.
+  void Stop();
+
+ private:
+  IdleTimer(absl::Duration timeout, std::function<void()> expired)
+      : timeout_(timeout), expired_(std::move(expired)) {}
+
+  void Arm(absl::Time when);
+  void OnAlarm();
+
+  const absl::Duration timeout_;
+  const std::function<void()> expired_;
+  std::atomic<std::int64_t> last_touch_nanos_{0};
+  absl::Mutex mu_;
+  bool stopped_ ABSL_GUARDED_BY(mu_) = false;
+  // A new one each time: an alarm that is set again while its callback runs would destroy that
+  // callback.
+  std::unique_ptr<grpc::Alarm> alarm_ ABSL_GUARDED_BY(mu_);
+};
+
+}  // namespace attnd

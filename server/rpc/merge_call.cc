@@ -1,0 +1,165 @@
+#include "server/rpc/merge_call.h"
+
+#include <cstdint>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "attnd/v1/attention.pb.h"
+#include "kernels/attention_shape.h"
+#include "kernels/status_macros.h"
+#include "server/rpc/error_details.h"
+#include "server/rpc/proto_enums.h"
+#include "server/rpc/wire_reader.h"
+#include "server/rpc/wire_writer.h"
+
+namespace attnd {
+namespace {
+
+constexpr std::int64_t kMaxParts = 1024;
+constexpr std::int64_t kMaxHeadDimV = 65536;
+constexpr std::int64_t kMaxRows = std::int64_t{1} << 40;
+
+// A MergeRequest. The views refer to the message that it was read from.
+struct MergeRequestView {
+  std::int64_t num_parts = 0;
+  std::int64_t rows = 0;
+  std::int64_t head_dim_v = 0;
+  int out_dtype = v1::DATA_TYPE_UNSPECIFIED;
+  WireBytesView out;
+  WireBytesView lse;
+};
+
+absl::Status ReadInteger(const WireField& field, const char* name, std::int64_t* value) {
+  RETURN_IF_ERROR(ExpectWireType(field, WireType::kVarint, name));
+  *value = static_cast<std::int64_t>(field.value);
+  return absl::OkStatus();
+}
+
+absl::Status ReadTensor(const WireField& field, const char* name, WireBytesView* bytes) {
+  RETURN_IF_ERROR(ExpectWireType(field, WireType::kLengthDelimited, name));
+  if (!bytes->empty()) return FieldError(name, "is given twice, accepted: once");
+  *bytes = field.bytes;
+  return absl::OkStatus();
+}
+
+absl::Status ReadField(const WireField& field, MergeRequestView* request) {
+  switch (field.number) {
+    case v1::MergeRequest::kNumPartsFieldNumber:
+      return ReadInteger(field, "num_parts", &request->num_parts);
+    case v1::MergeRequest::kRowsFieldNumber:
+      return ReadInteger(field, "rows", &request->rows);
+    case v1::MergeRequest::kHeadDimVFieldNumber:
+      return ReadInteger(field, "head_dim_v", &request->head_dim_v);
+    case v1::MergeRequest::kOutFieldNumber:
+      return ReadTensor(field, "out", &request->out);
+    case v1::MergeRequest::kLseFieldNumber:
+      return ReadTensor(field, "lse", &request->lse);
+    case v1::MergeRequest::kOutDtypeFieldNumber: {
+      std::int64_t value = 0;
+      RETURN_IF_ERROR(ReadInteger(field, "out_dtype", &value));
+      request->out_dtype = static_cast<int>(value);
+      return absl::OkStatus();
+    }
+    default:
+      return absl::OkStatus();
+  }
+}
+
+absl::Status CheckRange(const char* name, std::int64_t value, std::int64_t least,
+                        std::int64_t most) {
+  if (value >= least && value <= most) return absl::OkStatus();
+  return FieldError(name, absl::StrCat("is ", value, ", accepted: ", least, " to ", most));
+}
+
+absl::Status CheckBytes(const char* name, const WireBytesView& bytes, std::int64_t values,
+                        const char* shape) {
+  const std::int64_t needed = CheckedMultiply(values, sizeof(float));
+  if (needed >= 0 && static_cast<std::int64_t>(bytes.size()) == needed) return absl::OkStatus();
+  return FieldError(
+      name, absl::StrCat(bytes.size(), " bytes, the request needs ",
+                         needed < 0 ? "more than 63 bits can count" : absl::StrCat(needed), " (",
+                         shape, " x 4 bytes of float32)"));
+}
+
+absl::StatusOr<MergeRequestView> ReadMergeRequest(WireBytesView message) {
+  MergeRequestView request;
+  WireReader reader(message);
+  WireField field;
+  while (true) {
+    ASSIGN_OR_RETURN(const bool more, reader.Next(&field));
+    if (!more) break;
+    RETURN_IF_ERROR(ReadField(field, &request));
+  }
+  RETURN_IF_ERROR(CheckRange("num_parts", request.num_parts, 1, kMaxParts));
+  RETURN_IF_ERROR(CheckRange("rows", request.rows, 0, kMaxRows));
+  RETURN_IF_ERROR(CheckRange("head_dim_v", request.head_dim_v, 1, kMaxHeadDimV));
+  RETURN_IF_ERROR(CheckEnum("out_dtype", request.out_dtype, v1::DataType_descriptor()));
+  const std::int64_t part_rows = request.num_parts * request.rows;  // at most 2^50
+  RETURN_IF_ERROR(CheckBytes("out", request.out, CheckedMultiply(part_rows, request.head_dim_v),
+                             "num_parts x rows x head_dim_v"));
+  RETURN_IF_ERROR(CheckBytes("lse", request.lse, part_rows, "num_parts x rows"));
+  return request;
+}
+
+}  // namespace
+
+MergeCall::MergeCall(RpcState* state, grpc::CallbackServerContext* context,
+                     grpc::ByteBuffer* request, grpc::ByteBuffer* response)
+    : state_(state),
+      request_(request),
+      response_(response),
+      watch_(Method::kMerge, context, state->metrics) {}
+
+void MergeCall::Start() {
+  const absl::Status status = ReadRequest();
+  if (!status.ok()) return End(status);
+  state_->blocking_work.Add([this] { End(Merge()); });
+}
+
+absl::Status MergeCall::ReadRequest() {
+  const auto request_bytes = static_cast<std::int64_t>(request_->Length());
+  watch_.CountBytes(Direction::kIn, request_bytes);
+  // The result, at most as large as one part, counts too.
+  ASSIGN_OR_RETURN(waiting_, TakeWaiting(state_->waiting, 2 * request_bytes));
+  ASSIGN_OR_RETURN(const ReceivedMessage message, ReceivedMessage::Take(request_));
+  ASSIGN_OR_RETURN(const MergeRequestView request, ReadMergeRequest(message.bytes()));
+
+  parts_.reset(new std::byte[request.out.size() + request.lse.size()]);
+  request.out.CopyTo(parts_.get());
+  request.lse.CopyTo(parts_.get() + request.out.size());
+  params_.num_parts = request.num_parts;
+  params_.rows = request.rows;
+  params_.dim = request.head_dim_v;
+  params_.out_parts = reinterpret_cast<const float*>(parts_.get());
+  params_.lse_parts = reinterpret_cast<const float*>(parts_.get() + request.out.size());
+  params_.out_dtype =
+      DataTypeFromProto(static_cast<v1::DataType>(request.out_dtype), DataType::kFloat32);
+  return absl::OkStatus();
+}
+
+absl::Status MergeCall::Merge() {
+  const std::int64_t out_bytes = params_.rows * params_.dim * SizeOf(params_.out_dtype);
+  const std::int64_t lse_bytes = params_.rows * static_cast<std::int64_t>(sizeof(float));
+  // lse first: it is made of floats, and out may end at an odd multiple of two bytes.
+  const std::shared_ptr<std::byte[]> result(new std::byte[lse_bytes + out_bytes]);
+  params_.lse = reinterpret_cast<float*>(result.get());
+  params_.out = result.get() + lse_bytes;
+  RETURN_IF_ERROR(state_->engine->Merge(params_, watch_.control()));
+
+  WireWriter writer;
+  writer.AddBytesView(v1::MergeResponse::kOutFieldNumber,
+                      absl::MakeConstSpan(result.get() + lse_bytes, out_bytes), result);
+  writer.AddBytesView(v1::MergeResponse::kLseFieldNumber,
+                      absl::MakeConstSpan(result.get(), lse_bytes), result);
+  *response_ = writer.TakeByteBuffer();
+  watch_.CountBytes(Direction::kOut, static_cast<std::int64_t>(response_->Length()));
+  return absl::OkStatus();
+}
+
+void MergeCall::End(const absl::Status& status) {
+  // gRPC may delete this call on another thread as soon as it is finished.
+  Finish(watch_.Finish(status));
+}
+
+}  // namespace attnd

@@ -1,0 +1,44 @@
+// One Merge call: partial results in, their combination out.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+
+#include "absl/status/status.h"
+#include "grpcpp/server_context.h"
+#include "grpcpp/support/byte_buffer.h"
+#include "grpcpp/support/server_callback.h"
+#include "kernels/merge.h"
+#include "server/rpc/call_watch.h"
+#include "server/rpc/rpc_state.h"
+
+namespace attnd {
+
+// Made on the heap; deletes itself when gRPC is done with the call.
+class MergeCall final : public grpc::ServerUnaryReactor {
+ public:
+  MergeCall(RpcState* state, grpc::CallbackServerContext* context, grpc::ByteBuffer* request,
+            grpc::ByteBuffer* response);
+
+  // Checks and copies the request on this thread, merges on that of the state's work queue.
+  void Start();
+
+ private:
+  void OnCancel() override { watch_.Cancel(); }
+  void OnDone() override { delete this; }
+
+  absl::Status ReadRequest();
+  absl::Status Merge();
+  void End(const absl::Status& status);
+
+  RpcState* const state_;
+  grpc::ByteBuffer* const request_;
+  grpc::ByteBuffer* const response_;
+  CallWatch watch_;
+
+  ByteLedger::Lease waiting_;
+  MergeParams params_;
+  std::unique_ptr<std::byte[]> parts_;  // the parts' out, then their lse
+};
+
+}  // namespace attnd

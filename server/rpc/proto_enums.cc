@@ -1,0 +1,86 @@
+#include "server/rpc/proto_enums.h"
+
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
+#include "server/rpc/error_details.h"
+
+namespace attnd {
+
+absl::Status CheckEnum(absl::string_view field, int value,
+                       const google::protobuf::EnumDescriptor* descriptor) {
+  if (descriptor->FindValueByNumber(value) != nullptr) return absl::OkStatus();
+  std::vector<std::string> names;
+  for (int i = 0; i < descriptor->value_count(); ++i) names.push_back(descriptor->value(i)->name());
+  return FieldError(field, absl::StrCat("is the unknown value ", value,
+                                        ", accepted: ", absl::StrJoin(names, ", ")));
+}
+
+DataType DataTypeFromProto(v1::DataType value, DataType unspecified) {
+  switch (value) {
+    case v1::DATA_TYPE_FLOAT32:
+      return DataType::kFloat32;
+    case v1::DATA_TYPE_FLOAT16:
+      return DataType::kFloat16;
+    case v1::DATA_TYPE_BFLOAT16:
+      return DataType::kBFloat16;
+    default:
+      return unspecified;
+  }
+}
+
+v1::DataType DataTypeToProto(DataType dtype) {
+  switch (dtype) {
+    case DataType::kFloat32:
+      return v1::DATA_TYPE_FLOAT32;
+    case DataType::kFloat16:
+      return v1::DATA_TYPE_FLOAT16;
+    case DataType::kBFloat16:
+      return v1::DATA_TYPE_BFLOAT16;
+  }
+  return v1::DATA_TYPE_UNSPECIFIED;
+}
+
+std::string AlgorithmFromProto(v1::Algorithm value) {
+  if (value == v1::ALGORITHM_UNSPECIFIED) return "";
+  return absl::AsciiStrToLower(absl::StripPrefix(v1::Algorithm_Name(value), "ALGORITHM_"));
+}
+
+v1::Algorithm AlgorithmToProto(absl::string_view algorithm) {
+  v1::Algorithm value = v1::ALGORITHM_UNSPECIFIED;
+  v1::Algorithm_Parse(absl::StrCat("ALGORITHM_", absl::AsciiStrToUpper(algorithm)), &value);
+  return value;
+}
+
+const char* NameOf(InputTensor tensor) {
+  switch (tensor) {
+    case InputTensor::kQ:
+      return "q";
+    case InputTensor::kK:
+      return "k";
+    case InputTensor::kV:
+      return "v";
+    case InputTensor::kMask:
+      return "mask";
+    case InputTensor::kBias:
+      return "bias";
+  }
+  return "unknown";
+}
+
+const char* NameOf(OutputTensor tensor) {
+  switch (tensor) {
+    case OutputTensor::kOut:
+      return "out";
+    case OutputTensor::kLse:
+      return "lse";
+    case OutputTensor::kProbs:
+      return "probs";
+  }
+  return "unknown";
+}
+
+}  // namespace attnd

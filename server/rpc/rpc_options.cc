@@ -1,0 +1,46 @@
+#include "server/rpc/rpc_options.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "grpc/grpc.h"
+#include "grpc/impl/codegen/compression_types.h"
+
+namespace attnd {
+namespace {
+
+// Of the message around its tensors: spec, tags and lengths.
+constexpr std::int64_t kMessageOverheadBytes = 64 << 10;
+constexpr absl::Duration kMinPingInterval = absl::Seconds(10);
+constexpr int kMaxPingStrikes = 5;
+
+int Milliseconds(absl::Duration duration) {
+  return static_cast<int>(std::clamp<std::int64_t>(absl::ToInt64Milliseconds(duration), 1,
+                                                   std::numeric_limits<int>::max()));
+}
+
+}  // namespace
+
+void ConfigureServerBuilder(grpc::ServerBuilder& builder, const RpcOptions& options) {
+  const std::int64_t max_message = std::min<std::int64_t>(
+      options.max_message_bytes + kMessageOverheadBytes, std::numeric_limits<int>::max());
+  builder.SetMaxReceiveMessageSize(static_cast<int>(max_message));
+  builder.SetMaxSendMessageSize(-1);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_FRAME_SIZE, options.max_frame_bytes);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, options.bdp_probe ? 1 : 0);
+
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, Milliseconds(options.keepalive_interval));
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS,
+                             Milliseconds(options.keepalive_timeout));
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+  // Tools that ping often are served, not sent away with too_many_pings.
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
+                             Milliseconds(kMinPingInterval));
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PING_STRIKES, kMaxPingStrikes);
+
+  builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_DEFLATE, false);
+  builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);
+  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+}
+
+}  // namespace attnd
