@@ -1,0 +1,15 @@
+# cmake -DNM=nm -DLIBRARY=libattnd_kernels.so -P check_exports.cmake: fails unless the library exports
+# functions attnd_* and nothing else.
+execute_process(COMMAND ${NM} -D --defined-only ${LIBRARY} OUTPUT_VARIABLE symbols COMMAND_ERROR_IS_FATAL ANY)
+string(REGEX REPLACE "\n$" "" symbols "${symbols}")
+string(REPLACE "\n" ";" symbols "${symbols}")
+set(found 0)
+foreach(symbol IN LISTS symbols)
+  if(NOT symbol MATCHES " T attnd_[a-z_]+$")
+    message(FATAL_ERROR "exported beside the C ABI: ${symbol}")
+  endif()
+  math(EXPR found "${found} + 1")
+endforeach()
+if(found EQUAL 0)
+  message(FATAL_ERROR "no symbol is exported")
+endif()
