@@ -32,8 +32,10 @@ install_cuda_wheels() {
   ensure_pip_environment
   "$ATTND_ROOT/.deps/pip/bin/pip" install --quiet --no-deps --no-compile --target "$folder" "${attnd_cuda_wheels[@]}"
   top=$folder/nvidia/cu13
-  # The wheels keep their libraries in lib/, nvcc looks in lib64/; and pip drops the executable bit of some tools.
+  # What a toolkit's own installer would have made: nvcc looks in lib64/, CMake looks for libcudart.so, and pip drops the
+  # executable bit of some tools.
   ln -sfn lib "$top/lib64"
+  ln -sfn libcudart.so.13 "$top/lib/libcudart.so"
   chmod +x "$top"/bin/* "$top"/nvvm/bin/* 2>/dev/null || true
 }
 
