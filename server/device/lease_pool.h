@@ -3,12 +3,14 @@
 #pragma once
 
 #include <cassert>
+#include <condition_variable>
+#include <cstddef>
 #include <memory>
+#include <mutex>
 #include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/synchronization/mutex.h"
 
 namespace attnd {
 
@@ -56,27 +58,30 @@ class LeasePool {
   // Waits until an item is idle. The one that came back last goes first, so that the least number
   // of them stays warm.
   Lease Acquire() {
-    absl::MutexLock lock(&mu_, absl::Condition(this, &LeasePool::HasIdle));
+    std::unique_lock lock(mu_);
+    came_back_.wait(lock, [this] { return !idle_.empty(); });
     std::unique_ptr<T> item = std::move(idle_.back());
     idle_.pop_back();
     return Lease(this, std::move(item));
   }
 
   std::size_t idle_count() const {
-    absl::MutexLock lock(&mu_);
+    const std::lock_guard lock(mu_);
     return idle_.size();
   }
 
  private:
-  bool HasIdle() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return !idle_.empty(); }
-
   void Return(std::unique_ptr<T> item) {
-    absl::MutexLock lock(&mu_);
-    idle_.push_back(std::move(item));
+    {
+      const std::lock_guard lock(mu_);
+      idle_.push_back(std::move(item));
+    }
+    came_back_.notify_one();
   }
 
   const std::size_t size_;
-  mutable absl::Mutex mu_;
+  mutable std::mutex mu_;
+  std::condition_variable came_back_;
   std::vector<std::unique_ptr<T>> idle_ ABSL_GUARDED_BY(mu_);
 };
 

@@ -55,7 +55,7 @@ absl::StatusOr<Buffer> MemoryPool::Allocate(std::int64_t size_bytes) {
   }
   std::optional<std::int64_t> offset;
   {
-    absl::MutexLock lock(&mu_);
+    const std::lock_guard lock(mu_);
     offset = slab_.Allocate(size_bytes);
   }
   if (!offset.has_value()) {
@@ -74,7 +74,7 @@ void MemoryPool::Free(std::byte* data) {
   const std::int64_t offset = data - region_;
   std::int64_t size_bytes;
   {
-    absl::MutexLock lock(&mu_);
+    const std::lock_guard lock(mu_);
     size_bytes = slab_.Free(offset);
     // Under the lock: once it is released, the block may be somebody else's.
     ForbidAccess(data, size_bytes);

@@ -3,11 +3,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <mutex>
 #include <string>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
-#include "absl/synchronization/mutex.h"
 #include "server/device/budget.h"
 #include "server/device/device.h"
 #include "server/device/slab_allocator.h"
@@ -39,7 +39,7 @@ class MemoryPool {
   const std::string name_;
   std::byte* const region_;
   Budget budget_;
-  absl::Mutex mu_;
+  std::mutex mu_;
   SlabAllocator slab_ ABSL_GUARDED_BY(mu_);
 };
 

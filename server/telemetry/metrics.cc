@@ -203,13 +203,13 @@ void Metrics::ProblemComputed(std::string_view kernel, const RequestStageSeconds
 }
 
 void Metrics::SetLiveSource(std::function<LiveReadings()> source) {
-  absl::MutexLock lock(&live_mu_);
+  const std::lock_guard lock(live_mu_);
   live_source_ = std::move(source);
 }
 
 std::vector<prometheus::MetricFamily> Metrics::Collect() const {
   std::vector<prometheus::MetricFamily> families = registry_.Collect();
-  absl::MutexLock lock(&live_mu_);
+  const std::lock_guard lock(live_mu_);
   if (live_source_) {
     std::vector<prometheus::MetricFamily> live = LiveFamilies(live_source_());
     families.insert(families.end(), std::make_move_iterator(live.begin()),

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -13,7 +14,6 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
-#include "absl/synchronization/mutex.h"
 #include "prometheus/collectable.h"
 #include "prometheus/counter.h"
 #include "prometheus/gauge.h"
@@ -118,7 +118,7 @@ class Metrics : public prometheus::Collectable {
   prometheus::Gauge* achieved_flops_per_second_ = nullptr;
   std::vector<std::pair<std::string_view, prometheus::Counter*>> kernel_runs_;
 
-  mutable absl::Mutex live_mu_;
+  mutable std::mutex live_mu_;
   std::function<LiveReadings()> live_source_ ABSL_GUARDED_BY(live_mu_);
 };
 

@@ -13,11 +13,11 @@ ThreadPool::ThreadPool(int num_threads) {
 
 ThreadPool::~ThreadPool() {
   {
-    absl::MutexLock lock(&mu_);
+    const std::lock_guard lock(mu_);
     assert(loops_.empty());
     stopping_ = true;
-    work_.SignalAll();
   }
+  work_.notify_all();
   for (std::thread& worker : workers_) worker.join();
 }
 
@@ -37,34 +37,35 @@ void ThreadPool::Run(std::int64_t num_tasks, absl::FunctionRef<void(std::int64_t
   }
   Loop loop(num_tasks, task);
   {
-    absl::MutexLock lock(&mu_);
+    const std::lock_guard lock(mu_);
     loops_.push_back(&loop);
     // One wake here; each helper wakes the next. The caller starts on its first task while the
     // others come up.
-    if (sleeping_workers_ > 0) work_.Signal();
+    if (sleeping_workers_ > 0) work_.notify_one();
   }
   loop.Work();
-  absl::MutexLock lock(&mu_);
+  std::unique_lock lock(mu_);
   Unlist(&loop);
-  while (loop.helpers > 0) loop.helpers_gone.Wait(&mu_);
+  loop.helpers_gone.wait(lock, [&loop] { return loop.helpers == 0; });
 }
 
 void ThreadPool::WorkerMain() {
-  absl::MutexLock lock(&mu_);
+  std::unique_lock lock(mu_);
   while (!stopping_) {
     Loop* loop = FindLoop();
     if (loop == nullptr) {
       ++sleeping_workers_;
-      work_.Wait(&mu_);
+      work_.wait(lock);
       --sleeping_workers_;
       continue;
     }
     ++loop->helpers;
-    if (sleeping_workers_ > 0) work_.Signal();
-    mu_.Unlock();
+    if (sleeping_workers_ > 0) work_.notify_one();
+    lock.unlock();
     loop->Work();
-    mu_.Lock();
-    if (--loop->helpers == 0) loop->helpers_gone.Signal();
+    lock.lock();
+    // Under the lock: the loop is gone as soon as its caller sees that nobody helps.
+    if (--loop->helpers == 0) loop->helpers_gone.notify_one();
   }
 }
 

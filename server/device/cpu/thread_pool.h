@@ -2,13 +2,14 @@
 #pragma once
 
 #include <atomic>
+#include <condition_variable>
 #include <cstdint>
+#include <mutex>
 #include <thread>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/functional/function_ref.h"
-#include "absl/synchronization/mutex.h"
 #include "kernels/parallel_for.h"
 
 namespace attnd {
@@ -43,7 +44,7 @@ class ThreadPool : public ParallelFor {
     // Written by every thread of the loop; kept off the line of the fields that they only read.
     alignas(64) std::atomic<std::int64_t> next_task{0};
     int helpers = 0;  // workers inside Work; guarded by mu_
-    absl::CondVar helpers_gone;
+    std::condition_variable helpers_gone;
   };
 
   void WorkerMain();
@@ -51,8 +52,8 @@ class ThreadPool : public ParallelFor {
   Loop* FindLoop() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Unlist(const Loop* loop) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
-  absl::Mutex mu_;
-  absl::CondVar work_;
+  std::mutex mu_;
+  std::condition_variable work_;
   std::vector<Loop*> loops_ ABSL_GUARDED_BY(mu_);
   int sleeping_workers_ ABSL_GUARDED_BY(mu_) = 0;
   bool stopping_ ABSL_GUARDED_BY(mu_) = false;

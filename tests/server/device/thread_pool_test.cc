@@ -1,13 +1,10 @@
 #include "server/device/cpu/thread_pool.h"
 
-#include <atomic>
+#include <barrier>
 #include <cstdint>
-#include <set>
 #include <thread>
 #include <vector>
 
-#include "absl/synchronization/barrier.h"
-#include "absl/synchronization/mutex.h"
 #include "gtest/gtest.h"
 
 namespace attnd {
@@ -46,10 +43,8 @@ TEST(ThreadPoolTest, AsManyTasksRunAtOnceAsThereAreThreads) {
   ThreadPool pool(kThreads);
   EXPECT_EQ(pool.MaxParallelism(), kThreads);
   // The barrier opens only if all tasks are running at the same time.
-  auto* barrier = new absl::Barrier(kThreads);
-  pool.Run(kThreads, [barrier](std::int64_t) {
-    if (barrier->Block()) delete barrier;
-  });
+  std::barrier all_running(kThreads);
+  pool.Run(kThreads, [&all_running](std::int64_t) { all_running.arrive_and_wait(); });
 }
 
 TEST(ThreadPoolTest, LoopsOfSeveralCallersRunAtTheSameTime) {
