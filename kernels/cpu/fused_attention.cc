@@ -15,9 +15,10 @@ namespace {
 // short enough that one sequence of a few thousand keys keeps several cores busy.
 constexpr std::int64_t kSplitKeys = 512;
 static_assert(kSplitKeys % kKeyTile == 0);
-// The most packed rows (query rows x heads that share a key/value head) of a sequence that is split
-// over its keys. More rows give enough tasks without, and would need a larger workspace.
-constexpr std::int64_t kMaxSplitRows = 32;
+// The most packed rows (query rows x heads that share a key/value head) of a sequence that counts
+// as decoding: it is split over its keys, and they are read where they lie. From about this many
+// rows on packed tiles are as fast.
+constexpr std::int64_t kFewRows = 32;
 // Work below which handing tasks to other threads costs more than it gains.
 constexpr double kSerialFlops = 1e6;
 
@@ -27,6 +28,7 @@ std::int64_t CeilDivide(std::int64_t a, std::int64_t b) { return (a + b - 1) / b
 // sequence's own shape.
 struct SequencePlan {
   SequenceBounds bounds;
+  bool few_rows = false;
   std::int64_t num_row_tiles = 0;
   std::int64_t num_splits = 1;  // above 1: over keys, and num_row_tiles == 1
   std::int64_t first_task = 0;  // tasks of earlier sequences, over all key/value heads
@@ -38,7 +40,7 @@ class FusedRun {
   FusedRun(const AttentionParams& p, const ExecutionContext& context)
       : p_(p), parallel_for_(context.parallel_for), parts_(static_cast<float*>(context.workspace)) {
     group_ = p.num_heads / p.num_kv_heads;
-    const std::int64_t rows = std::min(p.seqlen_q * group_, kMaxSplitRows);
+    const std::int64_t rows = std::min(p.seqlen_q * group_, kFewRows);
     part_floats_ = PartialStateFloats(rows, p.head_dim_v);
     PlanSequences();
   }
@@ -103,8 +105,8 @@ void FusedRun::PlanSequences() {
   tile_rows_ = TileRows(total_rows);
   for (SequencePlan& plan : plans_) {
     const std::int64_t rows_in_use = plan.bounds.seqlen_q * group_;
-    const bool splits =
-        rows_in_use > 0 && rows_in_use <= kMaxSplitRows && plan.bounds.seqlen_k > kSplitKeys;
+    plan.few_rows = rows_in_use <= kFewRows;
+    const bool splits = plan.few_rows && rows_in_use > 0 && plan.bounds.seqlen_k > kSplitKeys;
     plan.num_splits = splits ? CeilDivide(plan.bounds.seqlen_k, kSplitKeys) : 1;
     plan.num_row_tiles = splits ? 1 : CeilDivide(plan.bounds.room_q * group_, tile_rows_);
     plan.first_task = num_tasks_;
@@ -120,6 +122,7 @@ void FusedRun::RunTask(std::int64_t task) {
       [](std::int64_t t, const SequencePlan& plan) { return t < plan.first_task; });
   const SequencePlan& plan = *(after - 1);
   FusedTile tile{.params = &p_, .sequence = after - 1 - plans_.begin(), .bounds = plan.bounds};
+  tile.few_rows = plan.few_rows;
   const std::int64_t i = task - plan.first_task;
   if (plan.num_splits > 1) {
     tile.kv_head = i / plan.num_splits;
@@ -167,7 +170,7 @@ absl::Status SupportsFused(const AttentionParams& p, const DeviceTraits& device)
 // the longest.
 std::int64_t FusedWorkspaceBytes(const AttentionParams& p, const DeviceTraits&) {
   if (p.seqlen_k <= kSplitKeys || p.num_kv_heads == 0) return 0;
-  const std::int64_t rows = std::min(p.seqlen_q * (p.num_heads / p.num_kv_heads), kMaxSplitRows);
+  const std::int64_t rows = std::min(p.seqlen_q * (p.num_heads / p.num_kv_heads), kFewRows);
   const std::int64_t splits = p.cu_seqlens_k ? p.k.seqlen / kSplitKeys + p.batch_size
                                              : p.batch_size * CeilDivide(p.seqlen_k, kSplitKeys);
   return splits * p.num_kv_heads * PartialStateFloats(rows, p.head_dim_v) *

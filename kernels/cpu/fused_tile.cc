@@ -20,6 +20,8 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "kernels/cpu/direct_products-inl.h"
+#include "kernels/cpu/tile_finish-inl.h"
 #include "kernels/cpu/tile_memory-inl.h"
 #include "kernels/cpu/tile_products-inl.h"
 #include "kernels/cpu/tile_scores-inl.h"
@@ -37,15 +39,14 @@ constexpr std::int64_t RoundUp(std::int64_t n, std::int64_t multiple) {
 
 // How a task cuts up its thread's scratch memory.
 struct Scratch {
-  Scratch(std::int64_t rows, std::int64_t dim, std::int64_t dim_v)
+  // `packs`: whether key and value tiles are packed.
+  Scratch(std::int64_t rows, std::int64_t dim, std::int64_t dim_v, bool packs)
       : num_strips((rows + kMaxRows - 1) / kMaxRows), out_stride(RoundUp(dim_v, kWidth)) {
-    const std::int64_t sizes[] = {num_strips * kMaxRows * dim,
-                                  num_strips * kMaxRows * out_stride,
-                                  num_strips * kStripRoom,
-                                  num_strips * kMaxRows * kLanes,
-                                  kKeyTile * dim,
-                                  kKeyTile * out_stride,
-                                  std::int64_t{kMaxRows} * kKeyTile};
+    const std::int64_t sizes[] = {
+        num_strips * kMaxRows * dim,      num_strips * kMaxRows * out_stride,
+        num_strips * kStripRoom,          num_strips * kMaxRows * kLanes,
+        packs ? kKeyTile * dim : 0,       packs ? kKeyTile * out_stride : 0,
+        std::int64_t{kMaxRows} * kKeyTile};
     float** parts[] = {&q, &out, &m, &l, &k, &v, &scores};
     std::int64_t total = 0;
     for (std::int64_t size : sizes) total += RoundUp(size, kStripRoom);
@@ -58,7 +59,7 @@ struct Scratch {
 
   std::int64_t num_strips;
   std::int64_t out_stride;
-  float* q;       // [num_strips][dim][kMaxRows]
+  float* q;  // [num_strips][dim][kMaxRows], or [num_strips][kMaxRows][dim] where nothing is packed
   float* out;     // [num_strips * kMaxRows][out_stride]
   float* m;       // [num_strips][kStripRoom]
   float* l;       // [num_strips][kMaxRows][kLanes]
@@ -87,60 +88,6 @@ PanelSpan SpanIn(const KeyRange& keys, std::int64_t first) {
   return {first, begin / kWidth * kWidth, RoundUp(end, kWidth)};
 }
 
-// A row's finished state over all keys; `out` is un-normalised.
-struct RowState {
-  float m;
-  float l;
-  float* out;  // [head_dim_v]
-};
-
-// Takes the sink into `state` as one more score without a value.
-void AddSink(float sink, std::int64_t dim, RowState* state) {
-  const float sink_log2 = sink * kLog2E;
-  const float m = std::max(state->m, sink_log2);
-  if (m == NegativeInfinity()) return;
-  const float factor = std::exp2(state->m - m);
-  state->l = state->l * factor + std::exp2(sink_log2 - m);
-  state->m = m;
-  for (std::int64_t x = 0; x < dim; ++x) state->out[x] *= factor;
-}
-
-template <typename Out>
-void StoreRow(const RowState& state, std::int64_t dim, Out* out) {
-  const hn::CappedTag<float, 8> d;
-  const auto factor = hn::Set(d, state.l == 0.0f ? 0.0f : 1.0f / state.l);
-  for (std::int64_t x = 0; x < dim; x += static_cast<std::int64_t>(hn::MaxLanes(d))) {
-    StoreNarrowed(d, hn::Mul(hn::LoadU(d, state.out + x), factor), out + x);
-  }
-}
-
-// Writes out and lse of query row `row` of `head`.
-void FinishRow(const FusedTile& tile, std::int64_t row, std::int64_t head, RowState state) {
-  const AttentionParams& p = *tile.params;
-  const bool in_use = row < tile.bounds.seqlen_q;
-  const bool saw_nothing = state.l == 0.0f;
-  if (p.sinks && in_use) AddSink(p.sinks[head], p.head_dim_v, &state);
-  if (p.lse) {
-    float lse = NegativeInfinity();
-    if (!saw_nothing) {
-      lse = static_cast<float>(state.m * 0.69314718055994531 +
-                               std::log(static_cast<double>(state.l)));
-    } else if (p.sinks && in_use) {
-      lse = p.sinks[head];  // itself: the way through log2 would round it
-    }
-    p.lse[LseOffset(p, tile.bounds, head, row)] = lse;
-  }
-  const std::int64_t offset = RowOffset(p.out, tile.bounds.q_batch, tile.bounds.q_begin, row, head);
-  switch (p.out.dtype) {
-    case DataType::kFloat16:
-      return StoreRow(state, p.head_dim_v, static_cast<hwy::float16_t*>(p.out.data) + offset);
-    case DataType::kBFloat16:
-      return StoreRow(state, p.head_dim_v, static_cast<hwy::bfloat16_t*>(p.out.data) + offset);
-    case DataType::kFloat32:
-      return StoreRow(state, p.head_dim_v, static_cast<float*>(p.out.data) + offset);
-  }
-}
-
 // Works on one tile, T being the element type of q, k and v.
 template <typename T>
 class TileTask {
@@ -150,7 +97,8 @@ class TileTask {
         p_(*tile.params),
         num_rows_(tile.row_end - tile.row_begin),
         has_options_(HasScoreOptions(p_)),
-        scratch_(num_rows_, p_.head_dim, p_.head_dim_v) {
+        direct_(tile.few_rows && p_.head_dim % kLanes == 0 && p_.head_dim_v % kWidth == 0),
+        scratch_(num_rows_, p_.head_dim, p_.head_dim_v, !direct_) {
     DescribeRows();
   }
 
@@ -159,12 +107,11 @@ class TileTask {
     const KeyRange keys = UnionOf(rows_, num_rows_);
     InitState();
     if (keys.begin == keys.end) return;
-    PackQueries();
+    LoadQueries();
     for (std::int64_t first = keys.begin / kKeyTile * kKeyTile; first < keys.end;
          first += kKeyTile) {
-      const bool finite = PackKeyTile(keys, first);
-      for (std::int64_t strip = 0; strip < scratch_.num_strips; ++strip)
-        AttendStrip(strip, first, finite);
+      if (!direct_) PackKeyTile(keys, first);
+      for (std::int64_t strip = 0; strip < scratch_.num_strips; ++strip) AttendStrip(strip, first);
     }
   }
 
@@ -206,47 +153,58 @@ class TileTask {
     std::fill_n(scratch_.out, rows * scratch_.out_stride, 0.0f);
   }
 
-  // Transposes q to [dim][kMaxRows] a strip; rows past the last are 0.
-  void PackQueries() {
+  const T* KeyAt(std::int64_t key) const {
+    return static_cast<const T*>(p_.k.data) +
+           RowOffset(p_.k, tile_.bounds.k_batch, tile_.bounds.k_begin, key, tile_.kv_head);
+  }
+
+  const T* ValueAt(std::int64_t key) const {
+    return static_cast<const T*>(p_.v.data) +
+           RowOffset(p_.v, tile_.bounds.k_batch, tile_.bounds.k_begin, key, tile_.kv_head);
+  }
+
+  // Widens q into scratch; rows that see nothing, and those past the last, are 0.
+  void LoadQueries() {
     std::fill_n(scratch_.q, scratch_.num_strips * kMaxRows * p_.head_dim, 0.0f);
     HWY_ALIGN float lanes[kStripRoom];
     const hn::CappedTag<float, 8> d;
     constexpr std::int64_t kStep = hn::MaxLanes(decltype(d)());
+    const std::int64_t column_stride = direct_ ? 1 : kMaxRows;
     for (std::int64_t i = 0; i < num_rows_; ++i) {
       if (rows_[i].keys.begin == rows_[i].keys.end) continue;
       const T* from =
           static_cast<const T*>(p_.q.data) +
           RowOffset(p_.q, tile_.bounds.q_batch, tile_.bounds.q_begin, rows_[i].row, rows_[i].head);
-      float* to = scratch_.q + i / kMaxRows * kMaxRows * p_.head_dim + i % kMaxRows;
+      float* to = scratch_.q + i / kMaxRows * kMaxRows * p_.head_dim +
+                  i % kMaxRows * (direct_ ? p_.head_dim : 1);
       for (std::int64_t x = 0; x < p_.head_dim; x += kStep) {
         hn::Store(LoadWidened(d, from + x), d, lanes);
-        for (std::int64_t y = 0; y < kStep; ++y) to[(x + y) * kMaxRows] = lanes[y];
+        for (std::int64_t y = 0; y < kStep; ++y) to[(x + y) * column_stride] = lanes[y];
       }
     }
   }
 
-  // Packs the keys and values that the tile's rows see of the key tile at `first`; returns whether
-  // the values are finite.
-  bool PackKeyTile(const KeyRange& keys, std::int64_t first) {
+  // Packs what the tile's rows see of the key tile at `first`, and notes whether its values are
+  // finite.
+  void PackKeyTile(const KeyRange& keys, std::int64_t first) {
     const PanelSpan span = SpanIn(keys, first);
     const std::int64_t num_keys = std::min(keys.end - first, span.end) - span.begin;
-    const SequenceBounds& b = tile_.bounds;
-    const T* k = static_cast<const T*>(p_.k.data) +
-                 RowOffset(p_.k, b.k_batch, b.k_begin, first + span.begin, tile_.kv_head);
-    const T* v = static_cast<const T*>(p_.v.data) +
-                 RowOffset(p_.v, b.k_batch, b.k_begin, first + span.begin, tile_.kv_head);
-    PackKeys<kWidth>(k, p_.k.seq_stride, num_keys, p_.head_dim,
+    PackKeys<kWidth>(KeyAt(first + span.begin), p_.k.seq_stride, num_keys, p_.head_dim,
                      scratch_.k + span.begin * p_.head_dim);
-    return PackValues<kWidth, kKeyTile>(v, p_.v.seq_stride, num_keys, span.end - span.begin,
-                                        p_.head_dim_v, scratch_.v + span.begin * kWidth);
+    packed_values_finite_ = PackValues<kWidth, kKeyTile>(
+        ValueAt(first + span.begin), p_.v.seq_stride, num_keys, span.end - span.begin,
+        p_.head_dim_v, scratch_.v + span.begin * kWidth);
   }
 
-  void AttendStrip(std::int64_t strip, std::int64_t first, bool finite) {
+  // Takes the key tile at `first` into the state of a strip of rows.
+  void AttendStrip(std::int64_t strip, std::int64_t first) {
     const std::int64_t row0 = strip * kMaxRows;
     const int rows = static_cast<int>(std::min<std::int64_t>(kMaxRows, num_rows_ - row0));
-    const PanelSpan span = SpanIn(UnionOf(rows_ + row0, rows), first);
+    const KeyRange keys = UnionOf(rows_ + row0, rows);
+    const PanelSpan span = SpanIn(keys, first);
     if (span.begin >= span.end) return;
-    ComputeScores(strip, rows, span);
+    const std::int64_t key_end = std::min(keys.end - first, kKeyTile);
+    ComputeScores(strip, rows, span, key_end);
     for (int r = 0; r < rows; ++r) {
       float* scores = scratch_.scores + r * kKeyTile;
       if (has_options_) ApplyScoreOptions(tile_, rows_[row0 + r], span, scores);
@@ -255,13 +213,26 @@ class TileTask {
     HWY_ALIGN float factor[kStripRoom];
     SoftmaxStrip(rows, span, {scratch_.m + strip * kStripRoom, scratch_.l + row0 * kLanes},
                  scratch_.scores, factor);
-    AddValues(strip, rows, span, factor, finite);
+    if (direct_) {
+      AddValues(strip, rows, span.begin, key_end, factor,
+                ValueRows<T>{ValueAt(first + span.begin), p_.v.seq_stride, kWidth,
+                             ValuesAreSafe(strip, rows, first + span.begin, first + key_end)});
+    } else {
+      AddValues(strip, rows, span.begin, span.end, factor,
+                ValueRows<float>{scratch_.v + span.begin * kWidth, kWidth, kKeyTile * kWidth,
+                                 packed_values_finite_});
+    }
   }
 
-  void ComputeScores(std::int64_t strip, int rows, const PanelSpan& span) {
+  void ComputeScores(std::int64_t strip, int rows, const PanelSpan& span, std::int64_t key_end) {
     // Options work in natural units; without any, the scale takes scores to log2 at once.
     const float scale = has_options_ ? p_.softmax_scale : p_.softmax_scale * kLog2E;
     const float* q = scratch_.q + strip * kMaxRows * p_.head_dim;
+    if (direct_) {
+      return ScoreTileDirectly(rows, q, KeyAt(span.first), p_.k.seq_stride, ValueAt(span.first),
+                               p_.v.seq_stride, span.begin, key_end, p_.head_dim, p_.head_dim_v,
+                               scale, scratch_.scores);
+    }
     WithRows(rows, [&](auto rows_constant) HWY_ATTR {
       for (std::int64_t j = span.begin; j < span.end; j += kWidth) {
         ScorePanel<rows_constant()>(q, scratch_.k + j * p_.head_dim, p_.head_dim, scale,
@@ -270,20 +241,44 @@ class TileTask {
     });
   }
 
-  void AddValues(std::int64_t strip, int rows, const PanelSpan& span, const float* factor,
-                 bool finite) {
+  // Whether a weight of 0 may be multiplied by the values of keys [begin, end): they are finite, or
+  // every row of the strip sees all of them.
+  bool ValuesAreSafe(std::int64_t strip, int rows, std::int64_t begin, std::int64_t end) const {
+    bool all_seen = !has_options_;
+    for (int r = 0; r < rows; ++r) {
+      const KeyRange& keys = rows_[strip * kMaxRows + r].keys;
+      all_seen = all_seen && keys.begin <= begin && keys.end >= end;
+    }
+    return all_seen || AllFinite(ValueAt(begin), p_.v.seq_stride, end - begin, p_.head_dim_v);
+  }
+
+  // Rows of values: element x of key j is at data[j * key_stride + x / kWidth * panel_stride +
+  // x % kWidth].
+  template <typename Element>
+  struct ValueRows {
+    const Element* data;
+    std::int64_t key_stride;
+    std::int64_t panel_stride;
+    bool safe;  // to be multiplied by weights of 0
+  };
+
+  // Adds keys [begin, end) of the key tile, weighted, to the strip's output; `values` begins at
+  // `begin`.
+  template <typename Element>
+  void AddValues(std::int64_t strip, int rows, std::int64_t begin, std::int64_t end,
+                 const float* factor, const ValueRows<Element>& values) {
     float* out = scratch_.out + strip * kMaxRows * scratch_.out_stride;
-    const float* weights = scratch_.scores + span.begin;
-    const std::int64_t num_keys = span.end - span.begin;
-    for (std::int64_t x = 0; x < scratch_.out_stride; x += kWidth) {
-      const float* v = scratch_.v + x * kKeyTile + span.begin * kWidth;
-      if (finite) {
+    const float* weights = scratch_.scores + begin;
+    const Element* v = values.data;
+    for (std::int64_t x = 0; x < scratch_.out_stride; x += kWidth, v += values.panel_stride) {
+      if (values.safe) {
         WithRows(rows, [&](auto rows_constant) HWY_ATTR {
-          ValuePanel<rows_constant()>(weights, v, num_keys, factor, out + x, scratch_.out_stride);
+          ValuePanel<rows_constant()>(weights, v, values.key_stride, end - begin, factor, out + x,
+                                      scratch_.out_stride);
         });
       } else {
         for (int r = 0; r < rows; ++r) {
-          ValuePanelOfSeenKeys(weights + r * kKeyTile, v, num_keys, factor[r],
+          ValuePanelOfSeenKeys(weights + r * kKeyTile, v, values.key_stride, end - begin, factor[r],
                                out + r * scratch_.out_stride + x);
         }
       }
@@ -303,7 +298,9 @@ class TileTask {
   const AttentionParams& p_;
   const std::int64_t num_rows_;
   const bool has_options_;
+  const bool direct_;  // reads k and v where they lie
   const Scratch scratch_;
+  bool packed_values_finite_ = true;
   TileRow rows_[kMaxTileRows];
 };
 
@@ -334,31 +331,6 @@ void AttendPartially(const FusedTile& tile, const PartialState& partial) {
     task.Run();
     task.CopyState(partial);
   });
-}
-
-// Merges row `i` of the parts into the first one's memory and finishes it.
-void MergeRow(const FusedTile& tile, std::int64_t i, float* parts, std::int64_t num_parts,
-              std::int64_t part_floats) {
-  const AttentionParams& p = *tile.params;
-  const std::int64_t rows = tile.row_end - tile.row_begin;
-  const std::int64_t dim = p.head_dim_v;
-  float m = NegativeInfinity();
-  for (std::int64_t part = 0; part < num_parts; ++part) {
-    m = std::max(m, PartialStateAt(parts + part * part_floats, rows).m[i]);
-  }
-  float* out = PartialStateAt(parts, rows).out + i * dim;
-  float l = 0.0f;
-  for (std::int64_t part = 0; part < num_parts; ++part) {
-    const PartialState state = PartialStateAt(parts + part * part_floats, rows);
-    const float weight = state.m[i] == NegativeInfinity() ? 0.0f : std::exp2(state.m[i] - m);
-    const float* from = state.out + i * dim;
-    l += weight * state.l[i];
-    for (std::int64_t x = 0; x < dim; ++x)
-      out[x] = part == 0 ? weight * from[x] : out[x] + weight * from[x];
-  }
-  const std::int64_t group = p.num_heads / p.num_kv_heads;
-  const std::int64_t packed_row = tile.row_begin + i;
-  FinishRow(tile, packed_row / group, tile.kv_head * group + packed_row % group, {m, l, out});
 }
 
 void Merge(const FusedTile& tile, float* parts, std::int64_t num_parts, std::int64_t part_floats) {

@@ -29,6 +29,9 @@ struct FusedTile {
   std::int64_t row_end = 0;
   std::int64_t key_begin = 0;  // a multiple of kKeyTile
   std::int64_t key_end = 0;
+  // Whether the sequence has so few rows that packing its keys and values would cost more than it
+  // saves. A matter of the sequence, not of the tile: it decides the order of additions.
+  bool few_rows = false;
 };
 
 // Un-normalised state of rows over one range of keys: scores in units of log2, m their true

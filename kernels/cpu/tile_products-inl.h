@@ -15,8 +15,10 @@
 #include <hwy/highway.h>
 
 #include <cstdint>
+#include <type_traits>
 
 #include "kernels/cpu/fused_tile.h"
+#include "kernels/cpu/tile_memory-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace attnd::cpu::HWY_NAMESPACE {
@@ -56,13 +58,15 @@ HWY_NOINLINE void ScorePanel(const float* HWY_RESTRICT q, const float* HWY_RESTR
   }
 }
 
-// out[r][0, kWidth) = factor[r] * out[r][0, kWidth) + sum over key < num_keys of weights[r][key]
-// v[key][0, kWidth). weights: rows kKeyTile floats apart; v: [num_keys][kWidth]; out: rows
-// out_stride floats apart.
-template <int kRows>
-HWY_NOINLINE void ValuePanel(const float* HWY_RESTRICT weights, const float* HWY_RESTRICT v,
-                             std::int64_t num_keys, const float* HWY_RESTRICT factor,
-                             float* HWY_RESTRICT out, std::int64_t out_stride) {
+// out[r][0, kWidth) = factor[r] * out[r][0, kWidth)
+//                     + sum over key < num_keys of weights[r][key] v[key][0, kWidth).
+// weights: rows kKeyTile floats apart; v: rows v_stride elements apart; out: rows out_stride floats
+// apart.
+template <int kRows, typename T>
+HWY_NOINLINE void ValuePanel(const float* HWY_RESTRICT weights, const T* HWY_RESTRICT v,
+                             std::int64_t v_stride, std::int64_t num_keys,
+                             const float* HWY_RESTRICT factor, float* HWY_RESTRICT out,
+                             std::int64_t out_stride) {
   const FloatTag d;
   hn::Vec<FloatTag> sum[kRows][2];
 #pragma GCC unroll 12
@@ -71,9 +75,9 @@ HWY_NOINLINE void ValuePanel(const float* HWY_RESTRICT weights, const float* HWY
     sum[r][0] = hn::Mul(f, hn::Load(d, out + r * out_stride));
     sum[r][1] = hn::Mul(f, hn::Load(d, out + r * out_stride + kLanes));
   }
-  for (std::int64_t key = 0; key < num_keys; ++key, ++weights, v += kWidth) {
-    const auto v0 = hn::Load(d, v);
-    const auto v1 = hn::Load(d, v + kLanes);
+  for (std::int64_t key = 0; key < num_keys; ++key, ++weights, v += v_stride) {
+    const auto v0 = LoadWidened(d, v);
+    const auto v1 = LoadWidened(d, v + kLanes);
 #pragma GCC unroll 12
     for (int r = 0; r < kRows; ++r) {
       const auto w = hn::Set(d, weights[r * kKeyTile]);
@@ -90,17 +94,19 @@ HWY_NOINLINE void ValuePanel(const float* HWY_RESTRICT weights, const float* HWY
 
 // ValuePanel of one row for values that may not be finite: a key of weight 0 adds nothing, whatever
 // its value, so that a row takes nothing from a key that it does not see.
-inline void ValuePanelOfSeenKeys(const float* HWY_RESTRICT weights, const float* HWY_RESTRICT v,
-                                 std::int64_t num_keys, float factor, float* HWY_RESTRICT out) {
+template <typename T>
+void ValuePanelOfSeenKeys(const float* HWY_RESTRICT weights, const T* HWY_RESTRICT v,
+                          std::int64_t v_stride, std::int64_t num_keys, float factor,
+                          float* HWY_RESTRICT out) {
   const FloatTag d;
   const auto f = hn::Set(d, factor);
   auto sum0 = hn::Mul(f, hn::Load(d, out));
   auto sum1 = hn::Mul(f, hn::Load(d, out + kLanes));
-  for (std::int64_t key = 0; key < num_keys; ++key, v += kWidth) {
+  for (std::int64_t key = 0; key < num_keys; ++key, v += v_stride) {
     if (weights[key] == 0.0f) continue;
     const auto w = hn::Set(d, weights[key]);
-    sum0 = hn::MulAdd(w, hn::Load(d, v), sum0);
-    sum1 = hn::MulAdd(w, hn::Load(d, v + kLanes), sum1);
+    sum0 = hn::MulAdd(w, LoadWidened(d, v), sum0);
+    sum1 = hn::MulAdd(w, LoadWidened(d, v + kLanes), sum1);
   }
   hn::Store(sum0, d, out);
   hn::Store(sum1, d, out + kLanes);
