@@ -109,6 +109,8 @@ absl::Status CheckExtent(absl::string_view field, absl::Span<const Dimension> di
 // smaller ones span.
 absl::Status CheckNoOverlap(absl::string_view field, std::array<Dimension, 3> dimensions,
                             std::int64_t row_elements) {
+  const auto is_empty = [](const Dimension& d) { return d.size == 0; };
+  if (std::any_of(dimensions.begin(), dimensions.end(), is_empty)) return absl::OkStatus();
   std::sort(dimensions.begin(), dimensions.end(),
             [](const Dimension& a, const Dimension& b) { return a.stride < b.stride; });
   std::int64_t span = row_elements;

@@ -1,9 +1,11 @@
 #include "server/rpc/call_watch.h"
 
 #include <chrono>
+#include <string>
 
 #include "absl/strings/str_format.h"
 #include "server/rpc/grpc_status.h"
+#include "server/telemetry/log.h"
 
 namespace attnd {
 
@@ -27,11 +29,22 @@ void CallWatch::CountBytes(Direction direction, std::int64_t bytes) const {
   if (metrics_ != nullptr) metrics_->TransportBytes(direction, Transport::kGrpc, bytes);
 }
 
+void CallWatch::LogEnd(const absl::Status& status) const {
+  if (!ShouldLog(spdlog::level::debug)) return;
+  Log(spdlog::level::debug, "request",
+      {{"method", MethodName(method_)},
+       {"code", absl::StatusCodeToString(status.code())},
+       {"seconds", seconds()},
+       {"peer", context_->peer()},
+       {"error", std::string(status.message())}});
+}
+
 grpc::Status CallWatch::Finish(const absl::Status& status) {
   if (metrics_ != nullptr) {
     metrics_->RequestFinished(method_, status.code(), seconds());
     if (absl::IsInvalidArgument(status)) metrics_->RequestRejected(RejectReason::kInvalid);
   }
+  LogEnd(status);
   return FinishStatus(status, context_);
 }
 

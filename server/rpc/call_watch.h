@@ -32,10 +32,12 @@ class CallWatch {
 
   void CountBytes(Direction direction, std::int64_t bytes) const;
 
-  // Counts the end of the call and returns what to finish it with. Called once.
+  // Counts and logs the end of the call and returns what to finish it with. Called once.
   grpc::Status Finish(const absl::Status& status);
 
  private:
+  void LogEnd(const absl::Status& status) const;
+
   const Method method_;
   grpc::CallbackServerContext* const context_;
   Metrics* const metrics_;

@@ -71,6 +71,11 @@ HttpEndpoint::~HttpEndpoint() {
 }
 
 absl::Status HttpEndpoint::Start(const HttpEndpointOptions& options) {
+  if (absl::StrContains(options.address, ':') && !mg_check_feature(MG_FEATURES_IPV6)) {
+    return absl::UnavailableError(absl::StrCat(
+        "http_address: cannot serve HTTP on ", options.address,
+        ": this system's HTTP library has no IPv6; accepted: an IPv4 address, or http_port -1"));
+  }
   address_ = options.address;
   const std::string listening_port = ListeningPort(options);
   const std::string num_threads = absl::StrCat(options.num_threads);

@@ -138,6 +138,8 @@ void SetUpLogging(const LogOptions& options, spdlog::sink_ptr sink) {
   GlobalLog() = {options.format, std::move(structured)};
 }
 
+bool ShouldLog(spdlog::level::level_enum level) { return GlobalLog().logger->should_log(level); }
+
 void Log(spdlog::level::level_enum level, std::string_view message,
          std::initializer_list<LogField> fields) {
   const StructuredLog& log = GlobalLog();

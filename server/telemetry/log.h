@@ -54,6 +54,9 @@ void SetUpLogging(const LogOptions& options);
 // The same into a sink of the caller's.
 void SetUpLogging(const LogOptions& options, spdlog::sink_ptr sink);
 
+// Whether lines of `level` are written: for lines whose fields cost something to make.
+bool ShouldLog(spdlog::level::level_enum level);
+
 // Logs one line. Costs one comparison if `level` is off. Thread-safe.
 void Log(spdlog::level::level_enum level, std::string_view message,
          std::initializer_list<LogField> fields = {});

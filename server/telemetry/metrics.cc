@@ -90,6 +90,8 @@ std::vector<prometheus::MetricFamily> LiveFamilies(const LiveReadings& readings)
 
 }  // namespace
 
+const char* MethodName(Method method) { return kMethodNames[static_cast<std::size_t>(method)]; }
+
 Metrics::Metrics(const BuildInfo& build) {
   prometheus::BuildGauge()
       .Name("attnd_build_info")

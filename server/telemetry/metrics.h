@@ -44,6 +44,9 @@ inline constexpr int kNumTransports = 1;
 inline constexpr int kNumRejectReasons = 8;
 inline constexpr int kNumStatusCodes = 17;  // OK to UNAUTHENTICATED, as in gRPC
 
+// As in the label `method`: "Attend".
+const char* MethodName(Method method);
+
 // What attnd_build_info says.
 struct BuildInfo {
   std::string version;

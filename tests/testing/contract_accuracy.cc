@@ -83,6 +83,12 @@ void AddLengths(Grid& grid) {
   ProblemSpec no_sequences = Spec("NoSequences", 4, 4);
   no_sequences.batch_size = 0;
   grid.AddInAllTypes(no_sequences);
+  for (const auto& [q, k] : {std::pair{0, 6}, std::pair{6, 0}}) {
+    ProblemSpec batched = Spec(absl::StrCat("Lengths_", q, "_", k, "_of_three"), q, k);
+    batched.batch_size = 3;
+    batched.num_heads = 2;
+    grid.AddInAllTypes(batched);
+  }
 }
 
 void AddHeads(Grid& grid) {

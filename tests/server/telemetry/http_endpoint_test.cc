@@ -88,5 +88,14 @@ TEST_F(HttpEndpointTest, ATakenPortIsUnavailable) {
   EXPECT_THAT(status.message(), HasSubstr("127.0.0.1:" + std::to_string(port())));
 }
 
+TEST_F(HttpEndpointTest, Ipv6IsServedOrRefusedClearly) {
+  const auto endpoint =
+      HttpEndpoint::Create({.address = "::1"}, registry_, [] { return absl::OkStatus(); });
+  if (endpoint.ok()) GTEST_SKIP() << "this system's HTTP library has IPv6";
+  EXPECT_EQ(endpoint.status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(endpoint.status().message(), HasSubstr("http_address"));
+  EXPECT_THAT(endpoint.status().message(), HasSubstr("accepted: an IPv4 address, or http_port -1"));
+}
+
 }  // namespace
 }  // namespace attnd
