@@ -348,7 +348,11 @@ HWY_EXPORT(Attend);
 HWY_EXPORT(AttendPartially);
 HWY_EXPORT(Merge);
 
-bool HasInstructionSet() { return (hwy::SupportedTargets() & HWY_TARGETS) != 0; }
+bool HasInstructionSet() {
+  // Asked once: CPUID takes microseconds in a virtual machine.
+  static const bool has = (hwy::SupportedTargets() & HWY_TARGETS) != 0;
+  return has;
+}
 
 std::int64_t PartialStateFloats(std::int64_t rows, std::int64_t head_dim_v) {
   return rows * (head_dim_v + 2);
