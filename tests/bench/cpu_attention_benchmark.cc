@@ -1,17 +1,18 @@
-// BM_FusedAttention: the CPU's fused attention on prefill and decode shapes, on one thread and on all.
-//   cpu_attention_benchmark --benchmark_filter=... --benchmark_repetitions=5
+// BM_FusedAttention: the CPU's fused attention on prefill and decode shapes.
+//   cpu_attention_benchmark --benchmark_filter=/threads:1 --benchmark_repetitions=5
+// Counters: FLOPs a second (half the matrix where causal) and bytes of k and v a second.
 #include <benchmark/benchmark.h>
 
 #include <cmath>
 #include <cstdint>
-#include <cstdlib>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "kernels/attention_shape.h"
 #include "kernels/cpu/fused_attention.h"
-#include "tests/testing/threaded_parallel_for.h"
+#include "server/device/cpu/thread_pool.h"
 
 namespace attnd {
 namespace {
@@ -62,9 +63,6 @@ class Problem {
     return bytes;
   }
 
-  template <typename View, typename Pointer>
-  static View ViewOf(Pointer data, const Shape& s, std::int64_t seqlen, std::int64_t heads);
-
   template <typename V, typename Pointer>
   static V View(Pointer data, const Shape& s, std::int64_t seqlen, std::int64_t heads) {
     return {.data = data,
@@ -81,3 +79,68 @@ class Problem {
   std::vector<char> q_, k_, v_, out_;
   AttentionParams params_;
 };
+
+std::string NameOfShape(const Shape& s, int threads) {
+  return absl::StrCat("BM_FusedAttention/", std::string(NameOf(s.dtype)), "/b:", s.batch_size,
+                      "/h:", s.num_heads, "_", s.num_kv_heads, "/q:", s.seqlen_q, "/k:", s.seqlen_k,
+                      "/d:", s.head_dim, s.causal ? "/causal" : "/full", "/threads:", threads);
+}
+
+void Run(benchmark::State& state, const Shape& shape, int threads) {
+  Problem problem(shape);
+  ThreadPool pool(threads);
+  const KernelImplementation kernel = cpu::FusedImplementation();
+  ExecutionContext context;
+  context.parallel_for = threads > 1 ? &pool : nullptr;
+  context.workspace_bytes = kernel.workspace_bytes(problem.params(), context.device);
+  std::vector<float> workspace(
+      static_cast<std::size_t>(context.workspace_bytes / SizeOf(DataType::kFloat32)));
+  context.workspace = workspace.data();
+  for (auto _ : state) {
+    const absl::Status status = kernel.run(problem.params(), context);
+    if (!status.ok()) {
+      state.SkipWithError(std::string(status.message()).c_str());
+      return;
+    }
+  }
+  state.counters["flops"] = benchmark::Counter(AttentionFlops(problem.params()),
+                                               benchmark::Counter::kIsIterationInvariantRate);
+  state.SetBytesProcessed(state.iterations() * problem.KeyValueBytes());
+}
+
+std::vector<Shape> Shapes() {
+  std::vector<Shape> shapes;
+  for (DataType dtype : {DataType::kFloat32, DataType::kFloat16, DataType::kBFloat16}) {
+    for (std::int64_t head_dim : {64, 128}) {
+      for (std::int64_t seqlen : {512, 2048}) {
+        shapes.push_back({1, 8, 8, seqlen, seqlen, head_dim, dtype, false});
+        shapes.push_back({1, 8, 8, seqlen, seqlen, head_dim, dtype, true});
+      }
+    }
+    shapes.push_back({1, 8, 8, 1, 16384, 128, dtype, false});
+    shapes.push_back({1, 32, 8, 1, 16384, 128, dtype, false});
+    shapes.push_back({1, 1, 1, 16, 16, 64, dtype, false});
+  }
+  return shapes;
+}
+
+void RegisterBenchmarks() {
+  std::vector<int> thread_counts = {1};
+  if (UsableProcessors() > 1) thread_counts.push_back(UsableProcessors());
+  for (const Shape& shape : Shapes()) {
+    for (int threads : thread_counts) {
+      auto* benchmark = benchmark::RegisterBenchmark(
+          NameOfShape(shape, threads).c_str(),
+          [shape, threads](benchmark::State& state) { Run(state, shape, threads); });
+      benchmark->Unit(benchmark::kMicrosecond);
+      // One thread is charged its processor time, which other processes do not add to.
+      if (threads > 1) benchmark->UseRealTime();
+    }
+  }
+}
+
+// Before benchmark_main looks at its flags.
+[[maybe_unused]] const bool registered = (RegisterBenchmarks(), true);
+
+}  // namespace
+}  // namespace attnd

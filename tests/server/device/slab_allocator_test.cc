@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "server/device/device.h"
 
 namespace attnd {
 namespace {
@@ -78,7 +77,7 @@ TEST(SlabAllocatorTest, RandomUseNeverOverlapsAndEndsAsOneBlock) {
         ASSERT_LE(std::prev(next)->first + std::prev(next)->second, *offset);
       }
       ASSERT_LE(*offset + size, kSize);
-      live[*offset] = RoundUpToBuffer(size);
+      live[*offset] = SlabAllocator::RoundUp(size);
     } else if (!live.empty()) {
       const auto victim = std::next(live.begin(), random() % live.size());
       ASSERT_EQ(slab.Free(victim->first), victim->second);
