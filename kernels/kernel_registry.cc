@@ -16,7 +16,11 @@ constexpr std::array<const char*, 5> kAlgorithms = {"fused", "online", "two_pass
                                                     "reference"};
 
 // What the dispatcher tries when the caller names no algorithm, best first. "reference" is for
-// checking only.
+// checking only. Small problems get no other kernel: measured on the CPU with eight heads of 64 in
+// float32 on one thread (dispatch_benchmark), fused takes 1.5 us where online takes 3.2 us for one
+// row and one key, 3.6 us against 23 us for 8 x 8, 65 us against 895 us for 64 x 64. What a short
+// sequence saves, it saves inside fused, which decides by that sequence's own lengths, so that the
+// sequence gets the same bits whatever it is batched with.
 constexpr std::array<const char*, 4> kPreference = {"fused", "online", "two_pass", "naive"};
 
 const char* NameOf(Backend backend) { return backend == Backend::kCuda ? "cuda" : "cpu"; }

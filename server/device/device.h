@@ -25,6 +25,12 @@ struct DeviceInfo {
   bool unified_memory = false;
 };
 
+// Buffers begin at multiples of this many bytes, and count in their pool rounded up to it.
+inline constexpr std::int64_t kBufferAlignment = 256;
+constexpr std::int64_t RoundUpToBuffer(std::int64_t bytes) {
+  return (bytes + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment;
+}
+
 struct PoolUsage {
   std::int64_t capacity_bytes = 0;
   std::int64_t used_bytes = 0;

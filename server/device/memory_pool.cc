@@ -32,7 +32,7 @@ void PermitAccess([[maybe_unused]] std::byte* data, [[maybe_unused]] std::int64_
 MemoryPool::MemoryPool(std::string name, std::byte* region, std::int64_t size_bytes)
     : name_(std::move(name)),
       region_(region),
-      budget_(size_bytes / SlabAllocator::kAlignment * SlabAllocator::kAlignment),
+      budget_(size_bytes / kBufferAlignment * kBufferAlignment),
       slab_(size_bytes) {}
 
 MemoryPool::~MemoryPool() {
@@ -47,8 +47,8 @@ absl::StatusOr<Buffer> MemoryPool::Allocate(std::int64_t size_bytes) {
         absl::StrCat(name_, " memory: ", size_bytes, " bytes asked for, at least 1"));
   }
   const PoolUsage usage = budget_.usage();
-  // The first comparison keeps RoundUp from overflowing.
-  if (size_bytes > usage.capacity_bytes || !budget_.TryTake(SlabAllocator::RoundUp(size_bytes))) {
+  // The first comparison keeps the rounding from overflowing.
+  if (size_bytes > usage.capacity_bytes || !budget_.TryTake(RoundUpToBuffer(size_bytes))) {
     return absl::ResourceExhaustedError(absl::StrCat(
         name_, " memory: ", size_bytes, " bytes asked for, ",
         usage.capacity_bytes - usage.used_bytes, " of ", usage.capacity_bytes, " free"));
@@ -59,7 +59,7 @@ absl::StatusOr<Buffer> MemoryPool::Allocate(std::int64_t size_bytes) {
     offset = slab_.Allocate(size_bytes);
   }
   if (!offset.has_value()) {
-    budget_.Return(SlabAllocator::RoundUp(size_bytes));
+    budget_.Return(RoundUpToBuffer(size_bytes));
     return absl::ResourceExhaustedError(
         absl::StrCat(name_, " memory: no gap of ", size_bytes, " bytes, ",
                      usage.capacity_bytes - usage.used_bytes, " of ", usage.capacity_bytes,

@@ -3,10 +3,12 @@
 #include <cassert>
 #include <iterator>
 
+#include "server/device/device.h"
+
 namespace attnd {
 
 SlabAllocator::SlabAllocator(std::int64_t size_bytes) {
-  const std::int64_t whole_bytes = size_bytes / kAlignment * kAlignment;
+  const std::int64_t whole_bytes = size_bytes / kBufferAlignment * kBufferAlignment;
   if (whole_bytes == 0) return;
   blocks_.emplace(0, Block{whole_bytes, true});
   free_blocks_.emplace(whole_bytes, 0);
@@ -18,7 +20,7 @@ std::optional<std::int64_t> SlabAllocator::Allocate(std::int64_t size_bytes) {
   if (fit == free_blocks_.end()) return std::nullopt;
   // Only now is rounding safe from overflow; it cannot exceed the block, whose size is rounded as
   // well.
-  const std::int64_t taken_bytes = RoundUp(size_bytes);
+  const std::int64_t taken_bytes = RoundUpToBuffer(size_bytes);
   const auto [block_bytes, offset] = *fit;
   free_blocks_.erase(fit);
   blocks_[offset] = {taken_bytes, false};

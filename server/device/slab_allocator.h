@@ -16,12 +16,6 @@ namespace attnd {
 // until the others are done always gets what fits the range. Costs O(log blocks). Not thread-safe.
 class SlabAllocator {
  public:
-  // Offsets and sizes are multiples of this many bytes.
-  static constexpr std::int64_t kAlignment = 256;
-  static constexpr std::int64_t RoundUp(std::int64_t bytes) {
-    return (bytes + kAlignment - 1) / kAlignment * kAlignment;
-  }
-
   explicit SlabAllocator(std::int64_t size_bytes);
 
   // The offset of a block of `size_bytes` (> 0, rounded up), or nothing if no free block is large

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "kernels/attention_params.h"
 #include "kernels/kernel_registry.h"
+#include "server/device/device.h"
 
 namespace attnd {
 
@@ -17,6 +19,10 @@ enum class InputTensor : std::uint8_t { kQ, kK, kV, kMask, kBias };
 enum class OutputTensor : std::uint8_t { kOut, kLse, kProbs };
 inline constexpr int kNumInputTensors = 5;
 inline constexpr int kNumOutputTensors = 3;
+
+// The arrays of AttentionProblem, which travel behind the tensors.
+enum class SmallInput : std::uint8_t { kCuSeqlensQ, kCuSeqlensK, kLengthsQ, kLengthsK, kAlibiSlopes, kSinks };
+inline constexpr int kNumSmallInputs = 6;
 
 // A checked problem: AttentionParams with sizes, strides and options set and every pointer null, and the small arrays that
 // the pointers will refer to.
@@ -48,15 +54,36 @@ struct AttentionPlan {
   // size 0.
   std::array<Extent, kNumInputTensors> inputs;
   std::array<Extent, kNumOutputTensors> outputs;
+  std::array<Extent, kNumSmallInputs> small_inputs;  // in the input block
+  Extent diagnostics;                                // in the output block
+  Extent scratch_lse;                // in the workspace: lse that only the diagnostics need
   std::int64_t input_bytes = 0;      // the input block: tensors, then the small arrays
   std::int64_t output_bytes = 0;     // the output block: tensors, then diagnostics
-  std::int64_t workspace_bytes = 0;  // device only
+  std::int64_t workspace_bytes = 0;  // the workspace: the kernel's own, then the scratch lse
 
   const Extent& input(InputTensor t) const { return inputs[static_cast<int>(t)]; }
   const Extent& output(OutputTensor t) const { return outputs[static_cast<int>(t)]; }
+  const Extent& small_input(SmallInput t) const { return small_inputs[static_cast<int>(t)]; }
+  // The kernel is host code, whatever the device is: it works on staging memory.
+  bool runs_on_host() const { return kernel->backend == Backend::kCpu; }
 };
 
-// Chooses the kernel and lays out the blocks. Errors of SelectKernel; InvalidArgument where sizes overflow.
+// Memory by pool, in bytes.
+struct MemoryNeed {
+  std::int64_t staging_bytes = 0;
+  std::int64_t device_bytes = 0;
+};
+
+// Chooses the kernel and lays out the blocks. "reference" is host code on every device. Errors of SelectKernel;
+// InvalidArgument where sizes overflow.
 absl::StatusOr<AttentionPlan> MakeAttentionPlan(AttentionProblem problem, const DeviceTraits& device);
+
+// Exactly what the plan's buffers take from the pools of `device`: input and output blocks in staging memory, and, where
+// the device has memory of its own, the same there; the workspace where the kernel runs.
+MemoryNeed NeedOf(const AttentionPlan& plan, const DeviceInfo& device);
+
+// The plan's parameters with every pointer set, for blocks of the plan's sizes in the memory of whoever computes. A
+// pointer of something the problem does not have stays null.
+AttentionParams BindParams(const AttentionPlan& plan, std::byte* input, std::byte* output, std::byte* workspace);
 
 }  // namespace attnd

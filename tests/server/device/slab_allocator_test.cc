@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "server/device/device.h"
 
 namespace attnd {
 namespace {
@@ -77,7 +78,7 @@ TEST(SlabAllocatorTest, RandomUseNeverOverlapsAndEndsAsOneBlock) {
         ASSERT_LE(std::prev(next)->first + std::prev(next)->second, *offset);
       }
       ASSERT_LE(*offset + size, kSize);
-      live[*offset] = SlabAllocator::RoundUp(size);
+      live[*offset] = RoundUpToBuffer(size);
     } else if (!live.empty()) {
       const auto victim = std::next(live.begin(), random() % live.size());
       ASSERT_EQ(slab.Free(victim->first), victim->second);

@@ -1,0 +1,192 @@
+#include "server/engine/engine.h"
+
+#include <condition_variable>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "kernels/attention_shape.h"
+#include "kernels/status_macros.h"
+#include "server/engine/admission.h"
+#include "server/engine/clock.h"
+#include "server/engine/job.h"
+#include "server/engine/pipeline.h"
+#include "server/telemetry/metrics.h"
+
+namespace attnd {
+namespace {
+
+using JobCallback = std::function<void(absl::StatusOr<std::unique_ptr<AttentionJob>>)>;
+
+// Host code on a device that has no threads to offer runs on a CPU device without memory of its
+// own.
+std::unique_ptr<Device> MakeHostDevice(const Device& device) {
+  if (device.info().unified_memory) return nullptr;
+  // Cannot fail: no memory is asked for.
+  return *CreateCpuDevice({.device_memory_bytes = 0, .staging_memory_bytes = 0});
+}
+
+// Bytes of the memory that a merge reads and writes, which its caller holds. `p` has been
+// validated.
+std::int64_t MergeBytes(const MergeParams& p) {
+  const std::int64_t parts_bytes = p.num_parts * p.rows * (p.dim + 1) * std::int64_t{sizeof(float)};
+  const std::int64_t lse_bytes = p.lse != nullptr ? p.rows * std::int64_t{sizeof(float)} : 0;
+  return RoundUpToBuffer(parts_bytes + p.rows * p.dim * SizeOf(p.out_dtype) + lse_bytes);
+}
+
+class EngineImpl : public Engine {
+ public:
+  EngineImpl(const EngineOptions& options, Device& device, Metrics* metrics)
+      : device_(device),
+        metrics_(metrics),
+        host_device_(MakeHostDevice(device)),
+        admission_(
+            {.capacity = {device.info().staging_memory_bytes, device.info().device_memory_bytes},
+             .max_queued_requests = options.max_queued_requests,
+             .max_queue_wait = options.max_queue_wait},
+            &clock_, metrics),
+        pipeline_(std::in_place, &device, &host(), &clock_, options.num_workers),
+        waiters_server_([this] { ServeWaiters(); }) {
+    if (metrics_ != nullptr) metrics_->SetLiveSource([this] { return Read(); });
+  }
+
+  ~EngineImpl() override {
+    if (metrics_ != nullptr) metrics_->SetLiveSource(nullptr);
+    StartDraining();
+    admission_.FailWaiters(absl::UnavailableError("the server is shutting down"));
+    admission_.Stop();
+    waiters_server_.join();
+    pipeline_.reset();
+  }
+
+  void Admit(AttentionPlan plan, CallControl control, JobCallback admitted) override {
+    if (absl::Status status = CheckHealth(); !status.ok()) return admitted(std::move(status));
+    const MemoryNeed need = NeedOf(plan, device_.info());
+    auto job = std::make_unique<Job>(std::move(plan));
+    Job* const allocating =
+        job.get();  // held by the answer, which outlives the attempts to allocate
+    admission_.Request(
+        need, std::move(control), [this, allocating] { return allocating->Allocate(device_); },
+        [job = std::move(job),
+         admitted = std::move(admitted)](absl::StatusOr<Admitted> result) mutable {
+          if (!result.ok()) return admitted(result.status());
+          job->Start(std::move(result->reservation));
+          job->AddQueueTime(result->waited);
+          admitted(std::move(job));
+        });
+  }
+
+  void Submit(std::unique_ptr<AttentionJob> job, CallControl control, JobCallback done) override {
+    std::unique_ptr<Job> own(static_cast<Job*>(job.release()));
+    pipeline_->Submit(std::move(own), std::move(control),
+                      [this, done = std::move(done)](absl::StatusOr<std::unique_ptr<Job>> result) {
+                        if (!result.ok()) return done(Failed(result.status()));
+                        Count(**result);
+                        done(*std::move(result));
+                      });
+  }
+
+  absl::Status Merge(const MergeParams& params, const CallControl& control) override {
+    RETURN_IF_ERROR(ValidateMerge(params));
+    RETURN_IF_ERROR(CheckHealth());
+    ASSIGN_OR_RETURN(
+        const Reservation reservation,
+        AwaitAdmission({.staging_bytes = MergeBytes(params), .device_bytes = 0}, control));
+    DeviceWork work;
+    work.compute = [&params](const ExecutionContext& context) { return RunMerge(params, context); };
+    return host().Run(work, [&] { return control.Check(clock_.Now()); }).status();
+  }
+
+  const Device& device() const override { return device_; }
+  int requests_in_flight() const override { return admission_.in_flight(); }
+  void StartDraining() override { admission_.StartDraining(); }
+  bool WaitUntilIdle(absl::Time deadline) override { return admission_.WaitUntilIdle(deadline); }
+
+ private:
+  Device& host() { return host_device_ != nullptr ? *host_device_ : device_; }
+
+  void ServeWaiters() {
+    absl::Time next = absl::InfiniteFuture();
+    while (admission_.AwaitWork(next)) next = admission_.ServeWaiters();
+  }
+
+  absl::StatusOr<Reservation> AwaitAdmission(MemoryNeed need, const CallControl& control) {
+    std::mutex mu;
+    std::condition_variable answered;
+    std::optional<absl::StatusOr<Reservation>> answer;
+    admission_.Request(
+        need, control, [] { return absl::OkStatus(); },
+        [&](absl::StatusOr<Admitted> result) {
+          const std::lock_guard lock(mu);
+          if (result.ok()) {
+            answer = std::move(result->reservation);
+          } else {
+            answer = result.status();
+          }
+          answered.notify_one();
+        });
+    std::unique_lock lock(mu);
+    answered.wait(lock, [&] { return answer.has_value(); });
+    return *std::move(answer);
+  }
+
+  absl::Status CheckHealth() {
+    const absl::Status health = device_.health();
+    if (health.ok()) return health;
+    if (metrics_ != nullptr) metrics_->RequestRejected(RejectReason::kUnhealthy);
+    return Unhealthy(health);
+  }
+
+  static absl::Status Unhealthy(const absl::Status& health) {
+    return absl::UnavailableError(absl::StrCat("the device has failed: ", health.message()));
+  }
+
+  // Passes on why a job failed. If that was the end of the device, those who wait for it need not
+  // wait on.
+  absl::Status Failed(absl::Status status) {
+    if (const absl::Status health = device_.health(); !health.ok())
+      admission_.FailWaiters(Unhealthy(health));
+    return status;
+  }
+
+  void Count(const Job& job) {
+    if (metrics_ == nullptr) return;
+    const JobSeconds& s = job.seconds();
+    metrics_->ProblemComputed(job.plan().kernel->name,
+                              {s.queue, s.stages.copy_in, s.stages.compute, s.stages.copy_out},
+                              AttentionFlops(job.plan().problem.params));
+  }
+
+  LiveReadings Read() const {
+    const MemoryNeed reserved = admission_.reserved();
+    const PoolUsage device = device_.device_usage();
+    const PoolUsage staging = device_.staging_usage();
+    return {.pools = {{"device", device.capacity_bytes, reserved.device_bytes, device.used_bytes,
+                       device.high_water_bytes},
+                      {"staging", staging.capacity_bytes, reserved.staging_bytes,
+                       staging.used_bytes, staging.high_water_bytes}},
+            .requests_in_flight = admission_.in_flight(),
+            .queue_length = admission_.queue_length(),
+            .device_healthy = device_.health().ok()};
+  }
+
+  Device& device_;
+  Metrics* const metrics_;
+  const SystemClock clock_;
+  const std::unique_ptr<Device> host_device_;  // nullptr: the device runs host code itself
+  Admission admission_;
+  std::optional<Pipeline> pipeline_;  // optional, so that the destructor can end it before the rest
+  std::thread waiters_server_;
+};
+
+}  // namespace
+
+std::unique_ptr<Engine> CreateEngine(const EngineOptions& options, Device& device,
+                                     Metrics* metrics) {
+  return std::make_unique<EngineImpl>(options, device, metrics);
+}
+
+}  // namespace attnd
