@@ -135,7 +135,7 @@ bool AllFinite(const T* v, std::int64_t v_stride, std::int64_t num_keys, std::in
       poison = hn::MulAdd(LoadWidened(d, v + x), hn::Zero(d), poison);
     }
   }
-  return hn::AllFalse(d, hn::Ne(poison, poison));
+  return hn::AllFalse(d, hn::IsNaN(poison));
 }
 
 }  // namespace attnd::cpu::HWY_NAMESPACE

@@ -170,7 +170,10 @@ absl::Status SupportsFused(const AttentionParams& p, const DeviceTraits& device)
 // the longest.
 std::int64_t FusedWorkspaceBytes(const AttentionParams& p, const DeviceTraits&) {
   if (p.seqlen_k <= kSplitKeys || p.num_kv_heads == 0) return 0;
-  const std::int64_t rows = std::min(p.seqlen_q * (p.num_heads / p.num_kv_heads), kFewRows);
+  const std::int64_t most_rows = p.seqlen_q * (p.num_heads / p.num_kv_heads);
+  const bool all_as_long = p.cu_seqlens_q == nullptr && p.lengths_q == nullptr;
+  if (all_as_long && most_rows > kFewRows) return 0;
+  const std::int64_t rows = std::min(most_rows, kFewRows);
   const std::int64_t splits = p.cu_seqlens_k ? p.k.seqlen / kSplitKeys + p.batch_size
                                              : p.batch_size * CeilDivide(p.seqlen_k, kSplitKeys);
   return splits * p.num_kv_heads * PartialStateFloats(rows, p.head_dim_v) *

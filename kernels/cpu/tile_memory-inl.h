@@ -56,7 +56,7 @@ HWY_INLINE void StoreNarrowed(D d, hn::Vec<D> v, hwy::bfloat16_t* p) {
   const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(du, 1));
   const auto rounded = hn::Add(bits, hn::Add(odd, hn::Set(du, 0x7fff)));
   const auto quiet_nan = hn::Or(bits, hn::Set(du, 0x00400000));
-  const auto is_nan = hn::RebindMask(du, hn::Ne(v, v));
+  const auto is_nan = hn::RebindMask(du, hn::IsNaN(v));
   const auto chosen = hn::IfThenElse(is_nan, quiet_nan, rounded);
   hn::StoreU(hn::DemoteTo(hn::Rebind<hwy::bfloat16_t, D>(), hn::BitCast(d, chosen)),
              hn::Rebind<hwy::bfloat16_t, D>(), p);
@@ -142,7 +142,7 @@ bool PackValues(const T* v, std::int64_t key_stride, std::int64_t num_keys,
       }
     }
   }
-  return hn::AllFalse(d, hn::Ne(poison, poison));
+  return hn::AllFalse(d, hn::IsNaN(poison));
 }
 
 }  // namespace attnd::cpu::HWY_NAMESPACE
