@@ -147,6 +147,7 @@ absl::StatusOr<AttentionPlan> MakeAttentionPlan(AttentionProblem problem,
   const AttentionParams sizes = ParamsOfSizes(plan);
   const DeviceTraits runs_on = plan.problem.algorithm == "reference" ? DeviceTraits{} : device;
   ASSIGN_OR_RETURN(plan.kernel, SelectKernel(sizes, runs_on, plan.problem.algorithm));
+  plan.runs_on_host = runs_on.backend != device.backend;
   RETURN_IF_ERROR(LayOutWorkspace(sizes, runs_on, plan));
   return plan;
 }
@@ -157,7 +158,7 @@ MemoryNeed NeedOf(const AttentionPlan& plan, const DeviceInfo& device) {
   const std::int64_t workspace_bytes = RoundUpToBuffer(plan.workspace_bytes);
   if (device.unified_memory)
     return {.staging_bytes = blocks_bytes, .device_bytes = workspace_bytes};
-  if (plan.runs_on_host())
+  if (plan.runs_on_host)
     return {.staging_bytes = blocks_bytes + workspace_bytes, .device_bytes = 0};
   return {.staging_bytes = blocks_bytes, .device_bytes = blocks_bytes + workspace_bytes};
 }

@@ -1,5 +1,5 @@
-// What one request needs, computed from its sizes alone, before any of its bytes are read: where each tensor lies in the
-// request's input and output blocks and how much memory all of it takes.
+// What one request needs, computed from its sizes alone, before any of its bytes are read: where
+// each tensor lies in the request's input and output blocks and how much memory all of it takes.
 #pragma once
 
 #include <array>
@@ -21,11 +21,18 @@ inline constexpr int kNumInputTensors = 5;
 inline constexpr int kNumOutputTensors = 3;
 
 // The arrays of AttentionProblem, which travel behind the tensors.
-enum class SmallInput : std::uint8_t { kCuSeqlensQ, kCuSeqlensK, kLengthsQ, kLengthsK, kAlibiSlopes, kSinks };
+enum class SmallInput : std::uint8_t {
+  kCuSeqlensQ,
+  kCuSeqlensK,
+  kLengthsQ,
+  kLengthsK,
+  kAlibiSlopes,
+  kSinks
+};
 inline constexpr int kNumSmallInputs = 6;
 
-// A checked problem: AttentionParams with sizes, strides and options set and every pointer null, and the small arrays that
-// the pointers will refer to.
+// A checked problem: AttentionParams with sizes, strides and options set and every pointer null,
+// and the small arrays that the pointers will refer to.
 struct AttentionProblem {
   AttentionParams params;
   std::vector<std::int32_t> cu_seqlens_q;  // empty: not packed
@@ -49,9 +56,11 @@ struct Extent {
 struct AttentionPlan {
   AttentionProblem problem;
   const KernelImplementation* kernel = nullptr;
+  bool runs_on_host =
+      false;  // the kernel is host code and the device is not: it works on staging memory
 
-  // Every extent begins at a multiple of 256 bytes. Tensors that the request does not have, or did not ask for, have
-  // size 0.
+  // Every extent begins at a multiple of 256 bytes. Tensors that the request does not have, or did
+  // not ask for, have size 0.
   std::array<Extent, kNumInputTensors> inputs;
   std::array<Extent, kNumOutputTensors> outputs;
   std::array<Extent, kNumSmallInputs> small_inputs;  // in the input block
@@ -64,8 +73,6 @@ struct AttentionPlan {
   const Extent& input(InputTensor t) const { return inputs[static_cast<int>(t)]; }
   const Extent& output(OutputTensor t) const { return outputs[static_cast<int>(t)]; }
   const Extent& small_input(SmallInput t) const { return small_inputs[static_cast<int>(t)]; }
-  // The kernel is host code, whatever the device is: it works on staging memory.
-  bool runs_on_host() const { return kernel->backend == Backend::kCpu; }
 };
 
 // Memory by pool, in bytes.
@@ -74,16 +81,19 @@ struct MemoryNeed {
   std::int64_t device_bytes = 0;
 };
 
-// Chooses the kernel and lays out the blocks. "reference" is host code on every device. Errors of SelectKernel;
-// InvalidArgument where sizes overflow.
-absl::StatusOr<AttentionPlan> MakeAttentionPlan(AttentionProblem problem, const DeviceTraits& device);
+// Chooses the kernel and lays out the blocks. "reference" is host code on every device. Errors of
+// SelectKernel; InvalidArgument where sizes overflow.
+absl::StatusOr<AttentionPlan> MakeAttentionPlan(AttentionProblem problem,
+                                                const DeviceTraits& device);
 
-// Exactly what the plan's buffers take from the pools of `device`: input and output blocks in staging memory, and, where
-// the device has memory of its own, the same there; the workspace where the kernel runs.
+// Exactly what the plan's buffers take from the pools of `device`: input and output blocks in
+// staging memory, and, where the device has memory of its own, the same there; the workspace where
+// the kernel runs.
 MemoryNeed NeedOf(const AttentionPlan& plan, const DeviceInfo& device);
 
-// The plan's parameters with every pointer set, for blocks of the plan's sizes in the memory of whoever computes. A
-// pointer of something the problem does not have stays null.
-AttentionParams BindParams(const AttentionPlan& plan, std::byte* input, std::byte* output, std::byte* workspace);
+// The plan's parameters with every pointer set, for blocks of the plan's sizes in the memory of
+// whoever computes. A pointer of something the problem does not have stays null.
+AttentionParams BindParams(const AttentionPlan& plan, std::byte* input, std::byte* output,
+                           std::byte* workspace);
 
 }  // namespace attnd

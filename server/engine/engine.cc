@@ -69,7 +69,13 @@ class EngineImpl : public Engine {
     Job* const allocating =
         job.get();  // held by the answer, which outlives the attempts to allocate
     admission_.Request(
-        need, std::move(control), [this, allocating] { return allocating->Allocate(device_); },
+        need, std::move(control),
+        [this, allocating] {
+          // Memory that a job gives back because the device failed under it must not go to the
+          // next.
+          RETURN_IF_ERROR(CheckHealth());
+          return allocating->Allocate(device_);
+        },
         [job = std::move(job),
          admitted = std::move(admitted)](absl::StatusOr<Admitted> result) mutable {
           if (!result.ok()) return admitted(result.status());

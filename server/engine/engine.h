@@ -21,7 +21,7 @@ namespace attnd {
 // How a caller's wish to stop reaches work that waits or runs.
 struct CallControl {
   absl::Time deadline = absl::InfiniteFuture();
-  std::function<bool()> cancelled;  // may be empty; called from any thread
+  std::function<bool()> cancelled = nullptr;  // may be empty; called from any thread
   int priority = 0;                 // higher goes first among those that wait; within one priority, in order of arrival
 
   // OK, Cancelled or DeadlineExceeded, at the time `now`.

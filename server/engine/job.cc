@@ -36,14 +36,14 @@ absl::Status Job::Allocate(Device& device) {
 }
 
 absl::Status Job::TakeBuffers(Device& device) {
-  computes_in_staging_ = device.info().unified_memory || plan_.runs_on_host();
+  computes_in_staging_ = device.info().unified_memory || plan_.runs_on_host;
   RETURN_IF_ERROR(TakeIfAny(device, &Device::AllocateStaging, plan_.input_bytes, staging_input_));
   RETURN_IF_ERROR(TakeIfAny(device, &Device::AllocateStaging, plan_.output_bytes, staging_output_));
   if (!computes_in_staging_) {
     RETURN_IF_ERROR(TakeIfAny(device, &Device::AllocateDevice, plan_.input_bytes, device_input_));
     RETURN_IF_ERROR(TakeIfAny(device, &Device::AllocateDevice, plan_.output_bytes, device_output_));
   }
-  const bool host_workspace = plan_.runs_on_host() && !device.info().unified_memory;
+  const bool host_workspace = plan_.runs_on_host && !device.info().unified_memory;
   return TakeIfAny(device, host_workspace ? &Device::AllocateStaging : &Device::AllocateDevice,
                    plan_.workspace_bytes, workspace_);
 }
@@ -78,7 +78,7 @@ absl::Status Job::Run(Device& device, Device& host,
   work.compute = [this, input, output](const ExecutionContext& context) {
     return Compute(context, input, output);
   };
-  ASSIGN_OR_RETURN(seconds_.stages, (plan_.runs_on_host() ? host : device).Run(work, before_stage));
+  ASSIGN_OR_RETURN(seconds_.stages, (plan_.runs_on_host ? host : device).Run(work, before_stage));
   KeepOnlyOutputs();
   return absl::OkStatus();
 }

@@ -1,0 +1,390 @@
+#include "server/engine/engine.h"
+
+#include <barrier>
+#include <cmath>
+#include <cstdint>
+#include <future>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "server/telemetry/metrics.h"
+#include "tests/server/engine/simple_problem.h"
+#include "tests/testing/failing_device.h"
+
+namespace attnd {
+namespace {
+
+using ::testing::HasSubstr;
+using JobOr = absl::StatusOr<std::unique_ptr<AttentionJob>>;
+
+constexpr std::int64_t kMemoryBytes = 1 << 20;
+
+// Runs over a device that computes in staging memory, and over one that copies.
+class EngineTest : public ::testing::TestWithParam<bool> {
+ protected:
+  EngineTest() {
+    device_.set_unified_memory(GetParam());
+    StartEngine({});
+  }
+
+  static std::unique_ptr<Device> MakeCpuDevice() {
+    return *CreateCpuDevice({.device_memory_bytes = kMemoryBytes,
+                             .staging_memory_bytes = kMemoryBytes,
+                             .num_threads = 2});
+  }
+
+  void StartEngine(const EngineOptions& options) {
+    engine_.reset();
+    engine_ = CreateEngine(options, device_, &metrics_);
+  }
+
+  AttentionPlan Plan(const AttentionProblem& problem) {
+    return *MakeAttentionPlan(problem, device_.info().traits);
+  }
+
+  std::future<JobOr> AdmitLater(const AttentionProblem& problem, CallControl control = {}) {
+    auto promise = std::make_shared<std::promise<JobOr>>();
+    engine_->Admit(Plan(problem), std::move(control),
+                   [promise](JobOr job) { promise->set_value(std::move(job)); });
+    return promise->get_future();
+  }
+  JobOr Admit(const AttentionProblem& problem, CallControl control = {}) {
+    return AdmitLater(problem, std::move(control)).get();
+  }
+
+  std::future<JobOr> SubmitLater(std::unique_ptr<AttentionJob> job, CallControl control = {}) {
+    auto promise = std::make_shared<std::promise<JobOr>>();
+    engine_->Submit(std::move(job), std::move(control),
+                    [promise](JobOr done) { promise->set_value(std::move(done)); });
+    return promise->get_future();
+  }
+  JobOr Submit(std::unique_ptr<AttentionJob> job, CallControl control = {}) {
+    return SubmitLater(std::move(job), std::move(control)).get();
+  }
+
+  JobOr Compute(const AttentionProblem& problem, float value) {
+    JobOr job = Admit(problem);
+    if (!job.ok()) return job;
+    FillInputs(**job, value);
+    return Submit(*std::move(job));
+  }
+
+  void ExpectNothingHeld() {
+    EXPECT_TRUE(engine_->WaitUntilIdle(absl::Now() + absl::Seconds(10)));
+    EXPECT_EQ(engine_->requests_in_flight(), 0);
+    EXPECT_EQ(device_.device_usage().used_bytes, 0);
+    EXPECT_EQ(device_.staging_usage().used_bytes, 0);
+    const std::string text = metrics_.TextExposition();
+    EXPECT_THAT(text, HasSubstr("attnd_pool_bytes{pool=\"device\",state=\"reserved\"} 0\n"));
+    EXPECT_THAT(text, HasSubstr("attnd_pool_bytes{pool=\"staging\",state=\"reserved\"} 0\n"));
+  }
+
+  Metrics metrics_{BuildInfo{"0", "cpu", "test"}};
+  FailingDevice device_{MakeCpuDevice()};
+  std::unique_ptr<Engine> engine_;
+};
+
+INSTANTIATE_TEST_SUITE_P(Memory, EngineTest, ::testing::Bool(),
+                         [](const auto& memory) { return memory.param ? "Unified" : "Discrete"; });
+
+// Small enough to run on the submitting thread where memory is unified, and large enough for a
+// worker.
+AttentionProblem SmallProblem() { return MakeProblem(2, 3, 8); }
+AttentionProblem LargeProblem() { return MakeProblem(256, 256, 32); }
+// Fits the budgets, but not twice.
+AttentionProblem MostOfTheMemory() { return MakeProblem(4000, 1, 32); }
+
+TEST_P(EngineTest, ComputesSmallAndLargeProblems) {
+  for (const AttentionProblem& problem : {SmallProblem(), LargeProblem()}) {
+    const JobOr job = Compute(problem, 2.5f);
+    ASSERT_TRUE(job.ok()) << job.status();
+    const absl::Span<const std::byte> out = (*job)->output(OutputTensor::kOut);
+    const auto elements = static_cast<std::int64_t>(out.size() / sizeof(float));
+    ASSERT_EQ(elements, problem.params.seqlen_q * problem.params.head_dim_v);
+    for (std::int64_t i = 0; i < elements; ++i) ASSERT_NEAR(FloatAt(out, i), 2.5f, 1e-5f) << i;
+    EXPECT_GE((*job)->seconds().queue, 0);
+    EXPECT_GT((*job)->seconds().stages.compute, 0);
+  }
+}
+
+TEST_P(EngineTest, ReturnsLseProbsAndDiagnosticsWhenAsked) {
+  AttentionProblem problem = SmallProblem();
+  problem.want_lse = problem.want_probs = problem.want_diagnostics = true;
+  const JobOr job = Compute(problem, 1.0f);
+  ASSERT_TRUE(job.ok()) << job.status();
+  // Every score is 1 * 8, over three keys.
+  EXPECT_NEAR(FloatAt((*job)->output(OutputTensor::kLse), 0), 8 + std::log(3.0f), 1e-5f);
+  EXPECT_NEAR(FloatAt((*job)->output(OutputTensor::kProbs), 5), 1.0f / 3, 1e-6f);
+  ASSERT_NE((*job)->diagnostics(), nullptr);
+  EXPECT_NEAR((*job)->diagnostics()->score_max, 8.0f, 1e-5f);
+}
+
+TEST_P(EngineTest, DiagnosticsWorkWithoutLse) {
+  AttentionProblem problem = SmallProblem();
+  problem.want_diagnostics = true;
+  const JobOr job = Compute(problem, 1.0f);
+  ASSERT_TRUE(job.ok()) << job.status();
+  EXPECT_TRUE((*job)->output(OutputTensor::kLse).empty());
+  ASSERT_NE((*job)->diagnostics(), nullptr);
+  EXPECT_NEAR((*job)->diagnostics()->lse_min, 8 + std::log(3.0f), 1e-5f);
+  EXPECT_EQ((*job)->diagnostics()->rows_fully_masked, 0);
+}
+
+TEST_P(EngineTest, SmallArraysReachTheKernel) {
+  AttentionProblem problem = SmallProblem();
+  problem.lengths_k = {1};
+  JobOr job = Admit(problem);
+  ASSERT_TRUE(job.ok()) << job.status();
+  FillInputs(**job, 1.0f);
+  const float first_row = 7.0f;
+  for (int d = 0; d < 8; ++d) std::memcpy(&(*job)->input(InputTensor::kV)[d * 4], &first_row, 4);
+  const JobOr done = Submit(*std::move(job));
+  ASSERT_TRUE(done.ok()) << done.status();
+  EXPECT_EQ(FloatAt((*done)->output(OutputTensor::kOut), 0), 7.0f);
+}
+
+TEST_P(EngineTest, AnEmptyProblemSucceeds) {
+  const JobOr job = Compute(MakeProblem(0, 0, 8), 1.0f);
+  ASSERT_TRUE(job.ok()) << job.status();
+  EXPECT_TRUE((*job)->output(OutputTensor::kOut).empty());
+}
+
+TEST_P(EngineTest, TheMemoryTakenIsExactlyThePlans) {
+  AttentionProblem problem = LargeProblem();
+  problem.want_diagnostics = true;
+  JobOr job = Admit(problem);
+  ASSERT_TRUE(job.ok()) << job.status();
+  const MemoryNeed need = NeedOf((*job)->plan(), device_.info());
+  EXPECT_EQ(device_.staging_usage().used_bytes, need.staging_bytes);
+  EXPECT_EQ(device_.device_usage().used_bytes, need.device_bytes);
+  EXPECT_EQ(engine_->requests_in_flight(), 1);
+
+  FillInputs(**job, 1.0f);
+  JobOr done = Submit(*std::move(job));
+  ASSERT_TRUE(done.ok()) << done.status();
+  // A finished job holds its outputs and nothing else.
+  EXPECT_EQ(device_.staging_usage().used_bytes, RoundUpToBuffer((*done)->plan().output_bytes));
+  EXPECT_EQ(device_.device_usage().used_bytes, 0);
+  EXPECT_TRUE((*done)->input(InputTensor::kQ).empty());
+  EXPECT_EQ(engine_->requests_in_flight(), 1);
+
+  done->reset();
+  ExpectNothingHeld();
+}
+
+TEST_P(EngineTest, AJobDroppedBeforeItIsSubmittedGivesEverythingBack) {
+  ASSERT_TRUE(Admit(LargeProblem()).ok());
+  ExpectNothingHeld();
+}
+
+TEST_P(EngineTest, EachFailingAllocationIsReportedAndNothingStays) {
+  AttentionProblem problem = SmallProblem();
+  problem.want_diagnostics = true;
+  int failing = 0;
+  for (;; ++failing) {
+    int allocations = 0;
+    device_.on_allocate = [&allocations, failing] {
+      return allocations++ == failing ? absl::InternalError("no memory") : absl::OkStatus();
+    };
+    const absl::Status status = Admit(problem).status();
+    if (allocations <= failing) {
+      EXPECT_TRUE(status.ok()) << status;
+      break;
+    }
+    EXPECT_EQ(status, absl::InternalError("no memory"));
+    ExpectNothingHeld();
+  }
+  EXPECT_EQ(failing, GetParam() ? 3 : 5);
+}
+
+TEST_P(EngineTest, EachFailingStageIsReportedAndNothingStays) {
+  for (const AttentionProblem& problem : {SmallProblem(), LargeProblem()}) {
+    for (const Stage failing : {Stage::kCopyIn, Stage::kCompute, Stage::kCopyOut}) {
+      device_.on_stage = [failing](Stage stage) {
+        return stage == failing ? absl::InternalError("stage failed") : absl::OkStatus();
+      };
+      EXPECT_EQ(Compute(problem, 1.0f).status(), absl::InternalError("stage failed"));
+      ExpectNothingHeld();
+    }
+  }
+}
+
+TEST_P(EngineTest, CancellationAndDeadlineAreSeenBeforeEachStage) {
+  for (const Stage last : {Stage::kCopyIn, Stage::kCompute}) {
+    bool cancelled = false;
+    device_.on_stage = [&cancelled, last](Stage stage) {
+      cancelled = stage == last;
+      return absl::OkStatus();
+    };
+    JobOr job = Admit(LargeProblem());
+    ASSERT_TRUE(job.ok());
+    CallControl control;
+    control.cancelled = [&cancelled] { return cancelled; };
+    EXPECT_EQ(Submit(*std::move(job), control).status().code(), absl::StatusCode::kCancelled);
+    ExpectNothingHeld();
+  }
+  device_.on_stage = nullptr;
+  JobOr job = Admit(LargeProblem());
+  ASSERT_TRUE(job.ok());
+  CallControl overdue;
+  overdue.deadline = absl::InfinitePast();
+  EXPECT_EQ(Submit(*std::move(job), overdue).status().code(), absl::StatusCode::kDeadlineExceeded);
+  ExpectNothingHeld();
+}
+
+TEST_P(EngineTest, StagesOfTwoJobsOverlap) {
+  // Each job waits, in the stage before its computation, until the other has come there too:
+  // without overlap neither would ever go on.
+  std::barrier both_there(2);
+  device_.on_stage = [&both_there](Stage stage) {
+    if (stage == Stage::kCompute) both_there.arrive_and_wait();
+    return absl::OkStatus();
+  };
+  std::vector<std::future<JobOr>> done;
+  for (int i = 0; i < 2; ++i) {
+    JobOr job = Admit(LargeProblem());
+    ASSERT_TRUE(job.ok());
+    FillInputs(**job, 1.0f);
+    done.push_back(SubmitLater(*std::move(job)));
+  }
+  for (std::future<JobOr>& job : done) EXPECT_TRUE(job.get().ok());
+}
+
+TEST_P(EngineTest, AWaitingRequestIsAdmittedWhenAnotherGivesItsMemoryBack) {
+  const AttentionProblem most = MostOfTheMemory();
+  JobOr first = Admit(most);
+  ASSERT_TRUE(first.ok()) << first.status();
+  std::future<JobOr> second = AdmitLater(most);
+  EXPECT_EQ(second.wait_for(std::chrono::seconds(0)), std::future_status::timeout);
+  first->reset();
+  EXPECT_TRUE(second.get().ok());
+}
+
+TEST_P(EngineTest, AWaitingRequestIsAnsweredAtItsDeadlineOrWhenCancelled) {
+  const AttentionProblem most = MostOfTheMemory();
+  const JobOr holder = Admit(most);
+  ASSERT_TRUE(holder.ok()) << holder.status();
+  CallControl soon;
+  soon.deadline = absl::Now() + absl::Milliseconds(20);
+  EXPECT_EQ(Admit(most, soon).status().code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_GE(absl::Now(), soon.deadline);
+
+  std::atomic<bool> cancelled{false};
+  CallControl cancellable;
+  cancellable.cancelled = [&cancelled] { return cancelled.load(); };
+  std::future<JobOr> waiting = AdmitLater(most, cancellable);
+  cancelled = true;
+  EXPECT_EQ(waiting.get().status().code(), absl::StatusCode::kCancelled);
+}
+
+TEST_P(EngineTest, WhatCanNeverFitIsRefused) {
+  const absl::Status status = Admit(MakeProblem(100000, 1, 32)).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(status.message(), HasSubstr("limit is 1048576"));
+  EXPECT_THAT(metrics_.TextExposition(),
+              HasSubstr("attnd_rejected_total{reason=\"never_fits\"} 1\n"));
+}
+
+TEST_P(EngineTest, DrainingRefusesTheNewAndFinishesTheAdmitted) {
+  JobOr job = Admit(LargeProblem());
+  ASSERT_TRUE(job.ok());
+  engine_->StartDraining();
+  EXPECT_EQ(Admit(SmallProblem()).status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_FALSE(engine_->WaitUntilIdle(absl::Now()));
+  FillInputs(**job, 1.0f);
+  EXPECT_TRUE(Submit(*std::move(job)).ok());
+  ExpectNothingHeld();
+}
+
+TEST_P(EngineTest, ALostDeviceFailsWhoeverWaitsAndRefusesTheNew) {
+  JobOr holder = Admit(MostOfTheMemory());
+  ASSERT_TRUE(holder.ok()) << holder.status();
+  std::future<JobOr> waiting = AdmitLater(MostOfTheMemory());
+  device_.on_stage = [this](Stage) {
+    device_.Break(absl::InternalError("illegal address"));
+    return absl::InternalError("illegal address");
+  };
+  EXPECT_EQ(Submit(*std::move(holder)).status(), absl::InternalError("illegal address"));
+  EXPECT_EQ(waiting.get().status().code(), absl::StatusCode::kUnavailable);
+  const absl::Status refused = Admit(SmallProblem()).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(refused.message(), HasSubstr("illegal address"));
+  EXPECT_THAT(metrics_.TextExposition(), HasSubstr("attnd_device_healthy 0\n"));
+  ExpectNothingHeld();
+}
+
+TEST_P(EngineTest, MergesPartialResultsInHostMemory) {
+  // Two parts of equal weight, one row of two elements.
+  const std::vector<float> out_parts = {1, 2, 3, 4};
+  const std::vector<float> lse_parts = {0, 0};
+  std::vector<float> out(2);
+  float lse = 0;
+  MergeParams params;
+  params.num_parts = 2;
+  params.rows = 1;
+  params.dim = 2;
+  params.out_parts = out_parts.data();
+  params.lse_parts = lse_parts.data();
+  params.out = out.data();
+  params.lse = &lse;
+  ASSERT_TRUE(engine_->Merge(params, {}).ok());
+  EXPECT_THAT(out, ::testing::ElementsAre(2, 3));
+  EXPECT_NEAR(lse, std::log(2.0f), 1e-6f);
+  ExpectNothingHeld();
+
+  CallControl overdue;
+  overdue.deadline = absl::InfinitePast();
+  EXPECT_EQ(engine_->Merge(params, overdue).code(), absl::StatusCode::kDeadlineExceeded);
+  params.num_parts = -1;
+  EXPECT_EQ(engine_->Merge(params, {}).code(), absl::StatusCode::kInvalidArgument);
+  engine_->StartDraining();
+  params.num_parts = 2;
+  EXPECT_EQ(engine_->Merge(params, {}).code(), absl::StatusCode::kUnavailable);
+}
+
+TEST_P(EngineTest, FinishedJobsAreCounted) {
+  ASSERT_TRUE(Compute(SmallProblem(), 1.0f).ok());
+  const std::string text = metrics_.TextExposition();
+  EXPECT_THAT(text, HasSubstr("attnd_compute_seconds_count 1\n"));
+  EXPECT_THAT(text, HasSubstr("attnd_queue_seconds_count 1\n"));
+}
+
+TEST_P(EngineTest, AnEngineWithoutMetricsWorks) {
+  engine_.reset();
+  engine_ = CreateEngine({}, device_, nullptr);
+  EXPECT_TRUE(Compute(SmallProblem(), 1.0f).ok());
+}
+
+// On a CUDA device the reference is host code: it computes in staging memory and leaves the device
+// alone.
+TEST(EngineOnCudaTest, TheReferenceRunsOnTheHost) {
+  FailingDevice device(
+      *CreateCpuDevice({.device_memory_bytes = 0, .staging_memory_bytes = kMemoryBytes}));
+  device.set_unified_memory(false);
+  device.set_traits({.backend = Backend::kCuda, .compute_capability = 90});
+  device.on_stage = [](Stage) { return absl::InternalError("the device must not be used"); };
+  const std::unique_ptr<Engine> engine = CreateEngine({}, device, nullptr);
+
+  AttentionProblem problem = SmallProblem();
+  problem.algorithm = "reference";
+  problem.want_diagnostics = true;
+  std::promise<JobOr> promise;
+  engine->Admit(*MakeAttentionPlan(problem, device.info().traits), {}, [&](JobOr job) {
+    ASSERT_TRUE(job.ok()) << job.status();
+    EXPECT_EQ(device.staging_usage().used_bytes,
+              NeedOf((*job)->plan(), device.info()).staging_bytes);
+    FillInputs(**job, 3.0f);
+    engine->Submit(*std::move(job), {},
+                   [&promise](JobOr done) { promise.set_value(std::move(done)); });
+  });
+  const JobOr done = promise.get_future().get();
+  ASSERT_TRUE(done.ok()) << done.status();
+  EXPECT_NEAR(FloatAt((*done)->output(OutputTensor::kOut), 0), 3.0f, 1e-6f);
+}
+
+}  // namespace
+}  // namespace attnd
