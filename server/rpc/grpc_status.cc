@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "server/engine/retry_info.h"
 #include "server/rpc/error_details.h"
 #include "spdlog/spdlog.h"
 

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "server/rpc/error_details.h"
+#include "server/engine/retry_info.h"
 
 namespace attnd {
 namespace {
@@ -16,10 +16,10 @@ constexpr absl::Duration kRetryDelay = absl::Milliseconds(100);
 absl::StatusOr<ByteLedger::Lease> TakeWaiting(ByteLedger& waiting, std::int64_t bytes) {
   std::optional<ByteLedger::Lease> lease = waiting.TryTake(bytes);
   if (lease.has_value()) return *std::move(lease);
-  absl::Status status = absl::ResourceExhaustedError(
-      absl::StrCat("requests of ", waiting.used_bytes(), " bytes wait for memory already"));
-  SetRetryDelay(status, kRetryDelay);
-  return status;
+  return WithRetryDelay(
+      absl::ResourceExhaustedError(
+          absl::StrCat("requests of ", waiting.used_bytes(), " bytes wait for memory already")),
+      kRetryDelay);
 }
 
 }  // namespace attnd
