@@ -1,0 +1,21 @@
+// Says why an address cannot be listened on, before gRPC and the HTTP library try, which do not.
+#pragma once
+
+#include <string>
+
+#include "absl/status/status.h"
+
+namespace attnd {
+
+// "127.0.0.1:8001", "[::1]:8001".
+std::string HostPort(const std::string& address, int port);
+
+// `address` is an IPv4 or IPv6 address; port 0 is always free. Unavailable, with the system's own
+// words, if it cannot be listened on.
+absl::Status CheckTcpPortIsFree(const std::string& address, int port);
+
+// Unavailable if a process listens on the unix socket, or if the path is something else than a
+// socket. A socket that nobody listens on was left behind and does not count.
+absl::Status CheckUnixSocketIsFree(const std::string& path);
+
+}  // namespace attnd
