@@ -22,8 +22,10 @@ struct ContractCase {
 // RUN_ALL_TESTS.
 void RegisterContractTests(std::shared_ptr<KernelRunner> runner);
 
-// Error against float64, written bytes and the places of infinities over a grid of problems.
-std::vector<ContractCase> AccuracyCases();
+// Error against float64, written bytes and the places of infinities: over lengths, heads, widths
+// and layouts, and over masks, other options, values and outputs.
+std::vector<ContractCase> ShapeCases();
+std::vector<ContractCase> OptionCases();
 // Which results a NaN or infinity in an input may reach, and which it must.
 std::vector<ContractCase> NonfiniteCases();
 // Same request, same bits.

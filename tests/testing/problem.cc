@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <numeric>
 #include <utility>
 
@@ -63,20 +62,6 @@ void SetScoreShape(View& view, const ProblemSpec& spec, ScoreArray kind) {
   view.head_stride = view.heads == 1 ? 0 : view.rows * view.cols;
   view.batch_stride = view.batch == 1 ? 0 : view.heads * view.rows * view.cols;
 }
-
-template <typename T>
-void CopyTo(std::byte* base, std::int64_t offset, const std::vector<T>& values) {
-  if (offset >= 0) std::copy(values.begin(), values.end(), reinterpret_cast<T*>(base + offset));
-}
-
-std::vector<std::int32_t> PrefixSums(const std::vector<std::int32_t>& rooms) {
-  std::vector<std::int32_t> sums = {0};
-  std::partial_sum(rooms.begin(), rooms.end(), std::back_inserter(sums));
-  return sums;
-}
-
-// The first index of a broadcast dimension, else the index itself.
-std::int64_t Broadcast(std::int64_t size, std::int64_t index) { return size == 1 ? 0 : index; }
 
 }  // namespace
 
@@ -187,102 +172,6 @@ AttentionParams Problem::ParamsAt(const std::byte* inputs, std::byte* outputs) c
   return p;
 }
 
-void Problem::WriteSmallArrays() {
-  std::byte* base = inputs_.data();
-  CopyTo(base, offsets_.cu_seqlens_q, PrefixSums(spec_.rooms_q));
-  CopyTo(base, offsets_.cu_seqlens_k, PrefixSums(spec_.rooms_k));
-  CopyTo(base, offsets_.lengths_q, spec_.lengths_q);
-  CopyTo(base, offsets_.lengths_k, spec_.lengths_k);
-  std::vector<float> slopes(spec_.alibi == Slopes::kPerBatchAndHead
-                                ? spec_.batch_size * spec_.num_heads
-                                : spec_.num_heads);
-  for (std::size_t i = 0; i < slopes.size(); ++i) slopes[i] = std::exp2(-1.0f - 0.5f * i);
-  CopyTo(base, offsets_.alibi_slopes, slopes);
-  std::vector<float> sinks(spec_.num_heads);
-  for (std::size_t i = 0; i < sinks.size(); ++i) sinks[i] = 1.5f - 0.7f * i;
-  CopyTo(base, offsets_.sinks, sinks);
-}
-
-void Problem::FillTensors() {
-  RandomValues random(spec_.seed, spec_.distribution);
-  const AttentionParams p = params();
-  for (std::int64_t b = 0; b < p.batch_size; ++b) {
-    const SequenceBounds s = BoundsOf(p, b);
-    for (std::int64_t i = 0; i < s.seqlen_q * p.num_heads * p.head_dim; ++i) {
-      const std::int64_t row = i / p.head_dim;
-      SetQ(b, row / p.num_heads, row % p.num_heads, i % p.head_dim,
-           spec_.amplitude * random.Next());
-    }
-    for (std::int64_t i = 0; i < s.seqlen_k * p.num_kv_heads * p.head_dim; ++i) {
-      const std::int64_t row = i / p.head_dim;
-      SetK(b, row / p.num_kv_heads, row % p.num_kv_heads, i % p.head_dim,
-           spec_.amplitude * random.Next());
-    }
-    for (std::int64_t i = 0; i < s.seqlen_k * p.num_kv_heads * p.head_dim_v; ++i) {
-      const std::int64_t row = i / p.head_dim_v;
-      SetV(b, row / p.num_kv_heads, row % p.num_kv_heads, i % p.head_dim_v, random.Next());
-    }
-  }
-}
-
-// Broadcast entries serve the longest sequence they are used for, so that only what lies past every
-// length stays poisoned.
-void Problem::FillScoreArrays() {
-  const AttentionParams p = params();
-  RandomValues random(spec_.seed + 1, Distribution::kUniform);
-  for (std::int64_t b = 0; b < p.batch_size; ++b) {
-    const SequenceBounds s = BoundsOf(p, b);
-    for (std::int64_t head = 0; head < p.num_heads; ++head) {
-      for (std::int64_t row = 0; row < s.seqlen_q; ++row) {
-        for (std::int64_t j = 0; j < s.seqlen_k; ++j) {
-          if (p.mask.data != nullptr) {
-            const bool empty_row = spec_.mask_empty_rows && Broadcast(p.mask.rows, row) % 5 == 2;
-            SetMask(b, head, row, j, !empty_row && random.Next() < 0.4f);
-          }
-          if (p.bias.data != nullptr) {
-            const bool forbid = spec_.bias_minus_infinity && random.Next() < -0.7f;
-            SetBias(b, head, row, j,
-                    forbid ? -std::numeric_limits<float>::infinity() : 2.0f * random.Next());
-          }
-        }
-      }
-    }
-  }
-}
-
-void Problem::SetQ(std::int64_t b, std::int64_t row, std::int64_t head, std::int64_t d,
-                   float value) {
-  const SequenceBounds s = BoundsOf(params(), b);
-  StoreElement(inputs_.data() + offsets_.q, spec_.dtype,
-               RowOffset(shape_.q, s.q_batch, s.q_begin, row, head) + d, value);
-}
-
-void Problem::SetK(std::int64_t b, std::int64_t row, std::int64_t head, std::int64_t d,
-                   float value) {
-  const SequenceBounds s = BoundsOf(params(), b);
-  StoreElement(inputs_.data() + offsets_.k, spec_.dtype,
-               RowOffset(shape_.k, s.k_batch, s.k_begin, row, head) + d, value);
-}
-
-void Problem::SetV(std::int64_t b, std::int64_t row, std::int64_t head, std::int64_t d,
-                   float value) {
-  const SequenceBounds s = BoundsOf(params(), b);
-  StoreElement(inputs_.data() + offsets_.v, spec_.dtype,
-               RowOffset(shape_.v, s.k_batch, s.k_begin, row, head) + d, value);
-}
-
-void Problem::SetBias(std::int64_t b, std::int64_t head, std::int64_t row, std::int64_t j,
-                      float value) {
-  StoreElement(inputs_.data() + offsets_.bias, shape_.bias.dtype,
-               ScoreOffset(shape_.bias, b, head, row) + j, value);
-}
-
-void Problem::SetMask(std::int64_t b, std::int64_t head, std::int64_t row, std::int64_t j,
-                      bool value) {
-  inputs_.data()[offsets_.mask + ScoreOffset(shape_.mask, b, head, row) + j] =
-      value ? std::byte{1} : std::byte{0};
-}
-
 float Problem::Out(std::int64_t b, std::int64_t row, std::int64_t head, std::int64_t d) {
   const SequenceBounds s = BoundsOf(params(), b);
   return LoadElement(outputs_.data() + offsets_.out, shape_.out.dtype,
@@ -326,58 +215,6 @@ std::int64_t Problem::CountStrayWrites() {
     stray += !result[i] && outputs_.data()[i] != Arena::kPoison;
   }
   return stray;
-}
-
-Problem Problem::Extract(std::int64_t b) {
-  const AttentionParams from = params();
-  const SequenceBounds s = BoundsOf(from, b);
-  ProblemSpec alone = spec_;
-  alone.batch_size = 1;
-  alone.seqlen_q = s.seqlen_q;
-  alone.seqlen_k = s.seqlen_k;
-  alone.layout = Layout::kBshd;
-  alone.slack = 0;
-  alone.rooms_q.clear();
-  alone.rooms_k.clear();
-  alone.lengths_q.clear();
-  alone.lengths_k.clear();
-  Problem result(alone);
-  for (std::int64_t head = 0; head < from.num_heads; ++head) {
-    for (std::int64_t row = 0; row < s.seqlen_q; ++row) {
-      const std::int64_t q = RowOffset(from.q, s.q_batch, s.q_begin, row, head);
-      for (std::int64_t d = 0; d < from.head_dim; ++d) {
-        result.SetQ(0, row, head, d, LoadElement(from.q.data, from.q.dtype, q + d));
-      }
-      for (std::int64_t j = 0; j < s.seqlen_k; ++j) {
-        if (from.mask.data != nullptr) {
-          result.SetMask(0, head, row, j,
-                         from.mask.data[ScoreOffset(from.mask, b, head, row) + j] != 0);
-        }
-        if (from.bias.data != nullptr) {
-          result.SetBias(0, head, row, j,
-                         LoadElement(from.bias.data, from.bias.dtype,
-                                     ScoreOffset(from.bias, b, head, row) + j));
-        }
-      }
-    }
-  }
-  for (std::int64_t head = 0; head < from.num_kv_heads; ++head) {
-    for (std::int64_t j = 0; j < s.seqlen_k; ++j) {
-      const std::int64_t k = RowOffset(from.k, s.k_batch, s.k_begin, j, head);
-      const std::int64_t v = RowOffset(from.v, s.k_batch, s.k_begin, j, head);
-      for (std::int64_t d = 0; d < from.head_dim; ++d) {
-        result.SetK(0, j, head, d, LoadElement(from.k.data, from.k.dtype, k + d));
-      }
-      for (std::int64_t d = 0; d < from.head_dim_v; ++d) {
-        result.SetV(0, j, head, d, LoadElement(from.v.data, from.v.dtype, v + d));
-      }
-    }
-  }
-  if (spec_.alibi == Slopes::kPerBatchAndHead) {
-    auto* slopes = reinterpret_cast<float*>(result.inputs_.data() + result.offsets_.alibi_slopes);
-    std::copy_n(from.alibi_slopes + b * from.alibi_batch_stride, from.num_heads, slopes);
-  }
-  return result;
 }
 
 }  // namespace attnd::testing

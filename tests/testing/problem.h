@@ -62,9 +62,8 @@ struct ProblemSpec {
   std::uint64_t seed = 1;
 };
 
-// Whether element d of (b, row, head) of a tensor, or (b, head, row, j) of the scores, is in use.
-// Everything of the inputs that is not in use (gaps between strides, rows past a length, rows past
-// the last packed sequence, guards) holds NaN.
+// One problem with its memory. Everything in the inputs that is not in use (gaps between strides,
+// rows past a length, rows past the last packed sequence, guards) holds NaN.
 class Problem {
  public:
   explicit Problem(ProblemSpec spec);
@@ -107,12 +106,18 @@ class Problem {
     std::int64_t out = -1, lse = -1, probs = -1;
   };
 
+  // Extract, for the tensors and for the arrays over the scores.
+  void CopyTensors(std::int64_t b, Problem& alone);
+  void CopyScoreArrays(std::int64_t b, Problem& alone);
+
   void DescribeTensors();
   void DescribeScoreArrays();
   void Reserve();
   void WriteSmallArrays();
   void FillTensors();
   void FillScoreArrays();
+  void FillScoreRow(std::int64_t b, std::int64_t head, std::int64_t row, std::int64_t seqlen_k,
+                    RandomValues& random);
 
   ProblemSpec spec_;
   AttentionParams shape_;  // all of the problem but its pointers
