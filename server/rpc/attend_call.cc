@@ -62,9 +62,16 @@ absl::StatusOr<AttentionPlan> AttendCall::ReadRequest() {
 
 void AttendCall::OnAdmitted(absl::StatusOr<std::unique_ptr<AttentionJob>> job) {
   if (!job.ok()) return End(job.status());
+  if (std::this_thread::get_id() == starting_thread_) return CopyAndSubmit(*std::move(job));
+  // The engine admits those who wait on one thread; a copy there would hold up the others.
+  state_->copies.Add(
+      [this, held = job->release()] { CopyAndSubmit(std::unique_ptr<AttentionJob>(held)); });
+}
+
+void AttendCall::CopyAndSubmit(std::unique_ptr<AttentionJob> job) {
   const absl::Time start = absl::Now();
   for (int i = 0; i < kNumInputTensors; ++i) {
-    view_.tensors[i].CopyTo((*job)->input(static_cast<InputTensor>(i)).data());
+    view_.tensors[i].CopyTo(job->input(static_cast<InputTensor>(i)).data());
   }
   // The copy is all that is needed of the request; its slices pin far more memory than they hold.
   view_ = {};
@@ -72,7 +79,7 @@ void AttendCall::OnAdmitted(absl::StatusOr<std::unique_ptr<AttentionJob>> job) {
   waiting_.Reset();
   copy_seconds_ = absl::ToDoubleSeconds(absl::Now() - start);
   state_->engine->Submit(
-      *std::move(job), watch_.control(),
+      std::move(job), watch_.control(),
       [this](absl::StatusOr<std::unique_ptr<AttentionJob>> done) { OnComputed(std::move(done)); });
 }
 

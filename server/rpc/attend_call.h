@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <thread>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -32,6 +33,8 @@ class AttendCall final : public grpc::ServerUnaryReactor {
   // Checks the request and asks for the memory that it needs.
   absl::StatusOr<AttentionPlan> ReadRequest();
   void OnAdmitted(absl::StatusOr<std::unique_ptr<AttentionJob>> job);
+  // Moves the request's tensors to staging memory.
+  void CopyAndSubmit(std::unique_ptr<AttentionJob> job);
   void OnComputed(absl::StatusOr<std::unique_ptr<AttentionJob>> job);
   void End(const absl::Status& status);
 
@@ -40,6 +43,7 @@ class AttendCall final : public grpc::ServerUnaryReactor {
   grpc::ByteBuffer* const request_;
   grpc::ByteBuffer* const response_;
   CallWatch watch_;
+  const std::thread::id starting_thread_ = std::this_thread::get_id();
 
   ByteLedger::Lease waiting_;
   ReceivedMessage message_;

@@ -69,7 +69,7 @@ void AttendStreamCall::HandleHeader(bool ok) {
          : WhyNothingCame(FieldError("message", "there is none, accepted: a header, then chunks"));
   if (!plan.ok()) return End(plan.status());
   {
-    absl::MutexLock lock(&mu_);
+    const std::lock_guard lock(mu_);
     if (phase_ != Phase::kHeader) return;
     phase_ = Phase::kAdmission;
   }
@@ -92,7 +92,7 @@ void AttendStreamCall::OnAdmitted(JobOr job) {
   if (!job.ok()) return End(job.status());
   bool complete;
   {
-    absl::MutexLock lock(&mu_);
+    const std::lock_guard lock(mu_);
     job_ = *std::move(job);
     assembler_.emplace(DestinationsIn(*job_));
     complete = assembler_->complete();
@@ -107,7 +107,7 @@ void AttendStreamCall::HandleChunk(bool ok) {
   absl::Status status;
   bool complete = false;
   {
-    absl::MutexLock lock(&mu_);
+    const std::lock_guard lock(mu_);
     if (phase_ != Phase::kChunks) return;
     status = ok ? ReadChunk() : WhyNothingCame(assembler_->MissingError());
     complete = assembler_->complete();
@@ -134,7 +134,7 @@ absl::Status AttendStreamCall::ReadChunk() {
 void AttendStreamCall::Submit() {
   std::unique_ptr<AttentionJob> job;
   {
-    absl::MutexLock lock(&mu_);
+    const std::lock_guard lock(mu_);
     assembler_.reset();
     job = std::move(job_);
   }
@@ -145,7 +145,7 @@ void AttendStreamCall::Submit() {
 
 void AttendStreamCall::OnComputed(JobOr job) {
   if (!job.ok()) return End(job.status());
-  absl::MutexLock lock(&mu_);
+  const std::lock_guard lock(mu_);
   const v1::AttendResult result = MakeAttendResult(**job, copy_seconds_, watch_.seconds());
   AddServerTiming(context_, result.timings());
   result_ = ShareForSending(*std::move(job), &state_->sending);
@@ -165,7 +165,7 @@ void AttendStreamCall::OnWriteDone(bool ok) {
 }
 
 bool AttendStreamCall::WriteNextChunk() {
-  absl::MutexLock lock(&mu_);
+  const std::lock_guard lock(mu_);
   for (; next_output_ < kNumOutputTensors; ++next_output_, next_offset_bytes_ = 0) {
     const auto tensor = static_cast<OutputTensor>(next_output_);
     const std::int64_t left =
@@ -182,7 +182,7 @@ bool AttendStreamCall::WriteNextChunk() {
 
 void AttendStreamCall::OnIdle() {
   {
-    absl::MutexLock lock(&mu_);
+    const std::lock_guard lock(mu_);
     if (phase_ == Phase::kResults) {
       // A status would wait behind the message that the client does not take. This makes the write
       // fail, which ends the call.
@@ -201,7 +201,7 @@ void AttendStreamCall::End(const absl::Status& status) {
   std::unique_ptr<AttentionJob> job;
   std::shared_ptr<const AttentionJob> result;
   {
-    absl::MutexLock lock(&mu_);
+    const std::lock_guard lock(mu_);
     if (phase_ == Phase::kFinished) return;
     phase_ = Phase::kFinished;
     assembler_.reset();

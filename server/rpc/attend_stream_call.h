@@ -4,12 +4,12 @@
 
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <optional>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/synchronization/mutex.h"
 #include "grpcpp/server_context.h"
 #include "grpcpp/support/byte_buffer.h"
 #include "grpcpp/support/server_callback.h"
@@ -68,7 +68,7 @@ class AttendStreamCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, 
   std::shared_ptr<IdleTimer> idle_timer_;
   bool header_read_ = false;  // OnReadDone's alone
 
-  absl::Mutex mu_;
+  std::mutex mu_;
   Phase phase_ ABSL_GUARDED_BY(mu_) = Phase::kHeader;
   grpc::ByteBuffer incoming_;                               // gRPC's while a read is under way
   grpc::ByteBuffer outgoing_;                               // gRPC's while a write is under way

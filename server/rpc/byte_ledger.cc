@@ -7,7 +7,7 @@ void ByteLedger::Lease::Reset() {
 }
 
 std::optional<ByteLedger::Lease> ByteLedger::TryTake(std::int64_t bytes) {
-  absl::MutexLock lock(&mu_);
+  const std::lock_guard lock(mu_);
   if (bytes > capacity_bytes_ - used_bytes_) return std::nullopt;
   used_bytes_ += bytes;
   ++leases_;
@@ -15,20 +15,20 @@ std::optional<ByteLedger::Lease> ByteLedger::TryTake(std::int64_t bytes) {
 }
 
 std::int64_t ByteLedger::used_bytes() const {
-  absl::MutexLock lock(&mu_);
+  const std::lock_guard lock(mu_);
   return used_bytes_;
 }
 
 void ByteLedger::WaitUntilUnused() {
-  absl::MutexLock lock(&mu_);
-  mu_.Await(absl::Condition(
-      +[](std::int64_t* leases) { return *leases == 0; }, &leases_));
+  std::unique_lock lock(mu_);
+  unused_.wait(lock, [this] { return leases_ == 0; });
 }
 
 void ByteLedger::GiveBack(std::int64_t bytes) {
-  absl::MutexLock lock(&mu_);
+  // Notified under the mutex: whoever waits may destroy the ledger as soon as it is unlocked.
+  const std::lock_guard lock(mu_);
   used_bytes_ -= bytes;
-  --leases_;
+  if (--leases_ == 0) unused_.notify_all();
 }
 
 }  // namespace attnd

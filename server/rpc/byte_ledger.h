@@ -2,12 +2,13 @@
 // call.
 #pragma once
 
+#include <condition_variable>
 #include <cstdint>
+#include <mutex>
 #include <optional>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/synchronization/mutex.h"
 
 namespace attnd {
 
@@ -50,7 +51,8 @@ class ByteLedger {
   void GiveBack(std::int64_t bytes);
 
   const std::int64_t capacity_bytes_;
-  mutable absl::Mutex mu_;
+  mutable std::mutex mu_;
+  std::condition_variable unused_;
   std::int64_t used_bytes_ ABSL_GUARDED_BY(mu_) = 0;
   std::int64_t leases_ ABSL_GUARDED_BY(mu_) = 0;
 };

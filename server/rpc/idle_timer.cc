@@ -14,13 +14,13 @@ std::shared_ptr<IdleTimer> IdleTimer::Start(absl::Duration timeout, std::functio
 }
 
 void IdleTimer::Stop() {
-  absl::MutexLock lock(&mu_);
+  const std::lock_guard lock(mu_);
   stopped_ = true;
   alarm_.reset();
 }
 
 void IdleTimer::Arm(absl::Time when) {
-  absl::MutexLock lock(&mu_);
+  const std::lock_guard lock(mu_);
   if (stopped_) return;
   alarm_ = std::make_unique<grpc::Alarm>();
   // Weak, because the alarm keeps its callback, and with it what the callback holds, for as long as

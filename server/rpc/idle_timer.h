@@ -5,9 +5,9 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "grpcpp/alarm.h"
 
@@ -36,7 +36,7 @@ class IdleTimer : public std::enable_shared_from_this<IdleTimer> {
   const absl::Duration timeout_;
   const std::function<void()> expired_;
   std::atomic<std::int64_t> last_touch_nanos_{0};
-  absl::Mutex mu_;
+  std::mutex mu_;
   bool stopped_ ABSL_GUARDED_BY(mu_) = false;
   // A new one each time: an alarm that is set again while its callback runs would destroy that
   // callback.

@@ -114,7 +114,7 @@ MergeCall::MergeCall(RpcState* state, grpc::CallbackServerContext* context,
 void MergeCall::Start() {
   const absl::Status status = ReadRequest();
   if (!status.ok()) return End(status);
-  state_->blocking_work.Add([this] { End(Merge()); });
+  state_->merges.Add([this] { End(Merge()); });
 }
 
 absl::Status MergeCall::ReadRequest() {

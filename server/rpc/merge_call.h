@@ -20,7 +20,7 @@ class MergeCall final : public grpc::ServerUnaryReactor {
   MergeCall(RpcState* state, grpc::CallbackServerContext* context, grpc::ByteBuffer* request,
             grpc::ByteBuffer* response);
 
-  // Checks and copies the request on this thread, merges on that of the state's work queue.
+  // Checks and copies the request on this thread, merges on another.
   void Start();
 
  private:

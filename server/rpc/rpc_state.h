@@ -28,8 +28,10 @@ struct RpcState {
   ByteLedger waiting;
   // Results in staging memory that gRPC has not sent yet, some of them of calls that have ended.
   ByteLedger sending{std::numeric_limits<std::int64_t>::max()};
-  // For what blocks. Last: what it still runs at the end uses the rest.
-  WorkQueue blocking_work;
+  // Last: what they still run at the end uses the rest. Two, because a merge may wait for memory
+  // that is given back only when a request that was admitted has been copied and has run.
+  WorkQueue copies{4};
+  WorkQueue merges{2};
 };
 
 // Takes `bytes` of `waiting`, or ResourceExhausted with a retry delay.

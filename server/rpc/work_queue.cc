@@ -4,35 +4,37 @@
 
 namespace attnd {
 
-WorkQueue::WorkQueue() : thread_([this] { Run(); }) {}
+WorkQueue::WorkQueue(int num_threads) {
+  for (int i = 0; i < num_threads; ++i) threads_.emplace_back([this] { Run(); });
+}
 
 WorkQueue::~WorkQueue() {
   {
-    absl::MutexLock lock(&mu_);
+    const std::lock_guard lock(mu_);
     stopping_ = true;
   }
-  thread_.join();
+  news_.notify_all();
+  for (std::thread& thread : threads_) thread.join();
 }
 
 void WorkQueue::Add(std::function<void()> work) {
-  absl::MutexLock lock(&mu_);
-  waiting_.push_back(std::move(work));
+  {
+    const std::lock_guard lock(mu_);
+    waiting_.push_back(std::move(work));
+  }
+  news_.notify_one();
 }
 
 void WorkQueue::Run() {
-  const auto has_news = [this]() ABSL_SHARED_LOCKS_REQUIRED(mu_) {
-    return stopping_ || !waiting_.empty();
-  };
+  std::unique_lock lock(mu_);
   while (true) {
-    std::function<void()> work;
-    {
-      absl::MutexLock lock(&mu_);
-      mu_.Await(absl::Condition(&has_news));
-      if (waiting_.empty()) return;
-      work = std::move(waiting_.front());
-      waiting_.pop_front();
-    }
+    news_.wait(lock, [this] { return stopping_ || !waiting_.empty(); });
+    if (waiting_.empty()) return;
+    const std::function<void()> work = std::move(waiting_.front());
+    waiting_.pop_front();
+    lock.unlock();
     work();
+    lock.lock();
   }
 }
 

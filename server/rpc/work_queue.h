@@ -1,19 +1,22 @@
-// One thread for calls that block, so that gRPC's own threads never do.
+// Threads for what would hold up a thread that is not ours to hold up: gRPC's, or the one by which
+// the engine admits.
 #pragma once
 
+#include <condition_variable>
 #include <deque>
 #include <functional>
+#include <mutex>
 #include <thread>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/synchronization/mutex.h"
 
 namespace attnd {
 
-// Runs what it is given in order. Thread-safe. The caller bounds how much it adds.
+// Starts what it is given in order. Thread-safe. The caller bounds how much it adds.
 class WorkQueue {
  public:
-  WorkQueue();
+  explicit WorkQueue(int num_threads);
   // Runs what is left, then stops.
   ~WorkQueue();
 
@@ -22,10 +25,11 @@ class WorkQueue {
  private:
   void Run();
 
-  absl::Mutex mu_;
+  std::mutex mu_;
+  std::condition_variable news_;
   std::deque<std::function<void()>> waiting_ ABSL_GUARDED_BY(mu_);
   bool stopping_ ABSL_GUARDED_BY(mu_) = false;
-  std::thread thread_;  // last, so that it starts when the rest is there
+  std::vector<std::thread> threads_;
 };
 
 }  // namespace attnd
