@@ -18,7 +18,10 @@ using ::testing::HasSubstr;
 
 class AdmissionTest : public ::testing::Test {
  protected:
-  ~AdmissionTest() override { reservations_.clear(); }
+  ~AdmissionTest() override {
+    admission_.FailWaiters(absl::UnavailableError("the test is over"));
+    reservations_.clear();
+  }
 
   struct Call {
     MemoryNeed need;

@@ -1,10 +1,14 @@
 #include "server/engine/engine.h"
 
+#include <atomic>
 #include <barrier>
+#include <chrono>
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <future>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,6 +16,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/telemetry/metrics.h"
+#include "tests/server/engine/device_under_test.h"
 #include "tests/server/engine/simple_problem.h"
 #include "tests/testing/failing_device.h"
 
@@ -26,24 +31,19 @@ constexpr std::int64_t kMemoryBytes = 1 << 20;
 // Runs over a device that computes in staging memory, and over one that copies.
 class EngineTest : public ::testing::TestWithParam<bool> {
  protected:
-  EngineTest() {
-    device_.set_unified_memory(GetParam());
-    StartEngine({});
-  }
-
-  static std::unique_ptr<Device> MakeCpuDevice() {
-    return *CreateCpuDevice({.device_memory_bytes = kMemoryBytes,
-                             .staging_memory_bytes = kMemoryBytes,
-                             .num_threads = 2});
-  }
-
-  void StartEngine(const EngineOptions& options) {
-    engine_.reset();
-    engine_ = CreateEngine(options, device_, &metrics_);
+  void SetUp() override {
+    absl::StatusOr<std::unique_ptr<Device>> device =
+        MakeDeviceUnderTest(kMemoryBytes, kMemoryBytes);
+    if (device.status().code() == absl::StatusCode::kFailedPrecondition)
+      GTEST_SKIP() << device.status().message();
+    ASSERT_TRUE(device.ok()) << device.status();
+    device_.emplace(*std::move(device));
+    device_->set_unified_memory(GetParam());
+    engine_ = CreateEngine({}, *device_, &metrics_);
   }
 
   AttentionPlan Plan(const AttentionProblem& problem) {
-    return *MakeAttentionPlan(problem, device_.info().traits);
+    return *MakeAttentionPlan(problem, device_->info().traits);
   }
 
   std::future<JobOr> AdmitLater(const AttentionProblem& problem, CallControl control = {}) {
@@ -76,19 +76,19 @@ class EngineTest : public ::testing::TestWithParam<bool> {
   void ExpectNothingHeld() {
     EXPECT_TRUE(engine_->WaitUntilIdle(absl::Now() + absl::Seconds(10)));
     EXPECT_EQ(engine_->requests_in_flight(), 0);
-    EXPECT_EQ(device_.device_usage().used_bytes, 0);
-    EXPECT_EQ(device_.staging_usage().used_bytes, 0);
+    EXPECT_EQ(device_->device_usage().used_bytes, 0);
+    EXPECT_EQ(device_->staging_usage().used_bytes, 0);
     const std::string text = metrics_.TextExposition();
     EXPECT_THAT(text, HasSubstr("attnd_pool_bytes{pool=\"device\",state=\"reserved\"} 0\n"));
     EXPECT_THAT(text, HasSubstr("attnd_pool_bytes{pool=\"staging\",state=\"reserved\"} 0\n"));
   }
 
   Metrics metrics_{BuildInfo{"0", "cpu", "test"}};
-  FailingDevice device_{MakeCpuDevice()};
+  std::optional<FailingDevice> device_;
   std::unique_ptr<Engine> engine_;
 };
 
-INSTANTIATE_TEST_SUITE_P(Memory, EngineTest, ::testing::Bool(),
+INSTANTIATE_TEST_SUITE_P(Memory, EngineTest, ::testing::ValuesIn(UnifiedMemoryKinds()),
                          [](const auto& memory) { return memory.param ? "Unified" : "Discrete"; });
 
 // Small enough to run on the submitting thread where memory is unified, and large enough for a
@@ -158,17 +158,17 @@ TEST_P(EngineTest, TheMemoryTakenIsExactlyThePlans) {
   problem.want_diagnostics = true;
   JobOr job = Admit(problem);
   ASSERT_TRUE(job.ok()) << job.status();
-  const MemoryNeed need = NeedOf((*job)->plan(), device_.info());
-  EXPECT_EQ(device_.staging_usage().used_bytes, need.staging_bytes);
-  EXPECT_EQ(device_.device_usage().used_bytes, need.device_bytes);
+  const MemoryNeed need = NeedOf((*job)->plan(), device_->info());
+  EXPECT_EQ(device_->staging_usage().used_bytes, need.staging_bytes);
+  EXPECT_EQ(device_->device_usage().used_bytes, need.device_bytes);
   EXPECT_EQ(engine_->requests_in_flight(), 1);
 
   FillInputs(**job, 1.0f);
   JobOr done = Submit(*std::move(job));
   ASSERT_TRUE(done.ok()) << done.status();
   // A finished job holds its outputs and nothing else.
-  EXPECT_EQ(device_.staging_usage().used_bytes, RoundUpToBuffer((*done)->plan().output_bytes));
-  EXPECT_EQ(device_.device_usage().used_bytes, 0);
+  EXPECT_EQ(device_->staging_usage().used_bytes, RoundUpToBuffer((*done)->plan().output_bytes));
+  EXPECT_EQ(device_->device_usage().used_bytes, 0);
   EXPECT_TRUE((*done)->input(InputTensor::kQ).empty());
   EXPECT_EQ(engine_->requests_in_flight(), 1);
 
@@ -187,7 +187,7 @@ TEST_P(EngineTest, EachFailingAllocationIsReportedAndNothingStays) {
   int failing = 0;
   for (;; ++failing) {
     int allocations = 0;
-    device_.on_allocate = [&allocations, failing] {
+    device_->on_allocate = [&allocations, failing] {
       return allocations++ == failing ? absl::InternalError("no memory") : absl::OkStatus();
     };
     const absl::Status status = Admit(problem).status();
@@ -204,7 +204,7 @@ TEST_P(EngineTest, EachFailingAllocationIsReportedAndNothingStays) {
 TEST_P(EngineTest, EachFailingStageIsReportedAndNothingStays) {
   for (const AttentionProblem& problem : {SmallProblem(), LargeProblem()}) {
     for (const Stage failing : {Stage::kCopyIn, Stage::kCompute, Stage::kCopyOut}) {
-      device_.on_stage = [failing](Stage stage) {
+      device_->on_stage = [failing](Stage stage) {
         return stage == failing ? absl::InternalError("stage failed") : absl::OkStatus();
       };
       EXPECT_EQ(Compute(problem, 1.0f).status(), absl::InternalError("stage failed"));
@@ -216,7 +216,7 @@ TEST_P(EngineTest, EachFailingStageIsReportedAndNothingStays) {
 TEST_P(EngineTest, CancellationAndDeadlineAreSeenBeforeEachStage) {
   for (const Stage last : {Stage::kCopyIn, Stage::kCompute}) {
     bool cancelled = false;
-    device_.on_stage = [&cancelled, last](Stage stage) {
+    device_->on_stage = [&cancelled, last](Stage stage) {
       cancelled = stage == last;
       return absl::OkStatus();
     };
@@ -227,7 +227,7 @@ TEST_P(EngineTest, CancellationAndDeadlineAreSeenBeforeEachStage) {
     EXPECT_EQ(Submit(*std::move(job), control).status().code(), absl::StatusCode::kCancelled);
     ExpectNothingHeld();
   }
-  device_.on_stage = nullptr;
+  device_->on_stage = nullptr;
   JobOr job = Admit(LargeProblem());
   ASSERT_TRUE(job.ok());
   CallControl overdue;
@@ -240,7 +240,7 @@ TEST_P(EngineTest, StagesOfTwoJobsOverlap) {
   // Each job waits, in the stage before its computation, until the other has come there too:
   // without overlap neither would ever go on.
   std::barrier both_there(2);
-  device_.on_stage = [&both_there](Stage stage) {
+  device_->on_stage = [&both_there](Stage stage) {
     if (stage == Stage::kCompute) both_there.arrive_and_wait();
     return absl::OkStatus();
   };
@@ -304,8 +304,8 @@ TEST_P(EngineTest, ALostDeviceFailsWhoeverWaitsAndRefusesTheNew) {
   JobOr holder = Admit(MostOfTheMemory());
   ASSERT_TRUE(holder.ok()) << holder.status();
   std::future<JobOr> waiting = AdmitLater(MostOfTheMemory());
-  device_.on_stage = [this](Stage) {
-    device_.Break(absl::InternalError("illegal address"));
+  device_->on_stage = [this](Stage) {
+    device_->Break(absl::InternalError("illegal address"));
     return absl::InternalError("illegal address");
   };
   EXPECT_EQ(Submit(*std::move(holder)).status(), absl::InternalError("illegal address"));
@@ -355,7 +355,7 @@ TEST_P(EngineTest, FinishedJobsAreCounted) {
 
 TEST_P(EngineTest, AnEngineWithoutMetricsWorks) {
   engine_.reset();
-  engine_ = CreateEngine({}, device_, nullptr);
+  engine_ = CreateEngine({}, *device_, nullptr);
   EXPECT_TRUE(Compute(SmallProblem(), 1.0f).ok());
 }
 

@@ -1,0 +1,14 @@
+#include "tests/server/engine/device_under_test.h"
+
+namespace attnd {
+
+absl::StatusOr<std::unique_ptr<Device>> MakeDeviceUnderTest(std::int64_t device_memory_bytes,
+                                                            std::int64_t staging_memory_bytes) {
+  return CreateCpuDevice({.device_memory_bytes = device_memory_bytes,
+                          .staging_memory_bytes = staging_memory_bytes,
+                          .num_threads = 2});
+}
+
+std::vector<bool> UnifiedMemoryKinds() { return {true, false}; }
+
+}  // namespace attnd
