@@ -2,18 +2,12 @@
 
 #include <string>
 #include <utility>
-#include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
-#include "grpcpp/ext/proto_server_reflection_plugin.h"
 #include "grpcpp/health_check_service_interface.h"
-#include "grpcpp/impl/server_builder_option.h"
-#include "grpcpp/impl/server_builder_plugin.h"
-#include "grpcpp/resource_quota.h"
-#include "grpcpp/server_builder.h"
 #include "kernels/status_macros.h"
+#include "server/grpc_server.h"
 #include "server/listen_check.h"
 #include "server/port_file.h"
 #include "server/telemetry/log.h"
@@ -36,31 +30,8 @@ constexpr absl::Duration kLastResultsGrace = absl::Milliseconds(500);
 // How long cancelled calls may take to notice. Longer means that they hang on the device.
 constexpr absl::Duration kCancelGrace = absl::Seconds(5);
 
-// Linking gRPC's reflection library is enough to serve reflection; this takes it out again.
-class WithoutReflection : public grpc::ServerBuilderOption {
- public:
-  void UpdateArguments(grpc::ChannelArguments*) override {}
-  void UpdatePlugins(std::vector<std::unique_ptr<grpc::ServerBuilderPlugin>>* plugins) override {
-    std::erase_if(*plugins,
-                  [](const auto& plugin) { return plugin->name() == "proto_server_reflection"; });
-  }
-};
-
 std::string BackendName(const DeviceInfo& device) {
   return device.traits.backend == Backend::kCuda ? "cuda" : "cpu";
-}
-
-void AddTransport(const ServerOptions& options, grpc::ServerBuilder* builder) {
-  ConfigureServerBuilder(*builder, options.rpc);
-  if (options.max_connection_age < absl::InfiniteDuration()) {
-    builder->AddChannelArgument(
-        GRPC_ARG_MAX_CONNECTION_AGE_MS,
-        static_cast<int>(options.max_connection_age / absl::Milliseconds(1)));
-  }
-  if (options.grpc_memory_bytes > 0) {
-    builder->SetResourceQuota(
-        grpc::ResourceQuota("attnd").Resize(static_cast<std::size_t>(options.grpc_memory_bytes)));
-  }
 }
 
 }  // namespace
@@ -97,29 +68,7 @@ absl::Status Server::Start() {
 }
 
 absl::Status Server::StartGrpc() {
-  grpc::EnableDefaultHealthCheckService(true);
-  grpc::reflection::InitProtoReflectionServerBuilderPlugin();
-  grpc::ServerBuilder builder;
-  if (!options_.reflection) builder.SetOption(std::make_unique<WithoutReflection>());
-  AddTransport(options_, &builder);
-  if (options_.grpc_port != ServerOptions::kNoPort) {
-    RETURN_IF_ERROR(CheckTcpPortIsFree(options_.bind_address, options_.grpc_port));
-    builder.AddListeningPort(HostPort(options_.bind_address, options_.grpc_port),
-                             grpc::InsecureServerCredentials(), &grpc_port_);
-  }
-  if (!options_.unix_socket.empty()) {
-    RETURN_IF_ERROR(CheckUnixSocketIsFree(options_.unix_socket));
-    builder.AddListeningPort(absl::StrCat("unix:", options_.unix_socket),
-                             grpc::InsecureServerCredentials());
-  }
-  builder.RegisterService(service_.get());
-  grpc_server_ = builder.BuildAndStart();
-  if (grpc_server_ == nullptr) {
-    return absl::UnavailableError(
-        absl::StrCat("cannot serve gRPC on ", HostPort(options_.bind_address, options_.grpc_port),
-                     options_.unix_socket.empty() ? "" : " and ", options_.unix_socket,
-                     "; the log's \"grpc\" lines say why"));
-  }
+  ASSIGN_OR_RETURN(grpc_server_, StartGrpcServer(options_, service_.get(), &grpc_port_));
   grpc_server_->GetHealthCheckService()->SetServingStatus(kServiceName, true);
   return absl::OkStatus();
 }

@@ -241,7 +241,8 @@ TEST(DaemonTest, WhatIsInFlightAtTheDrainTimeoutIsCancelled) {
   UnfinishedStream stream(daemon);
   daemon.Signal(SIGTERM);
   std::int64_t out_bytes = 0;
-  EXPECT_FALSE(stream.Finish(&out_bytes).ok());
+  const grpc::Status status = stream.Finish(&out_bytes);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE) << status.error_message();
   EXPECT_EQ(out_bytes, 0);
   const Ended ended = daemon.Wait();
   EXPECT_EQ(ended.exit_code, 4) << ended.err;
@@ -337,6 +338,14 @@ TEST(DaemonTest, AUnixSocketReplacesNoFile) {
   EXPECT_EQ(ended.exit_code, 1);
   EXPECT_THAT(LastLine(ended.err), HasSubstr("it exists and is no socket"));
   EXPECT_EQ(ReadWholeFile(path), "precious");
+}
+
+TEST(DaemonTest, AUnixSocketInAMissingFolderIsAClearError) {
+  const Ended ended = DaemonProcess::RunToEnd(
+      {"--backend=cpu", "--grpc-port=-1", "--http-port=0", "--unix-socket=/nonexistent/sock"});
+  EXPECT_EQ(ended.exit_code, 1);
+  EXPECT_THAT(ended.err, HasSubstr("No such file or directory"));
+  EXPECT_THAT(LastLine(ended.err), HasSubstr("cannot serve gRPC on /nonexistent/sock; "));
 }
 
 TEST(DaemonTest, ThePortFileHoldsBothPorts) {
