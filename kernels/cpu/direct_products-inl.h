@@ -13,6 +13,7 @@
 #include <cstdint>
 
 #include "kernels/cpu/fused_tile.h"
+#include "kernels/cpu/lane_reduction-inl.h"
 #include "kernels/cpu/tile_memory-inl.h"
 #include "kernels/cpu/tile_products-inl.h"
 
@@ -20,37 +21,16 @@ HWY_BEFORE_NAMESPACE();
 namespace attnd::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Keys whose scores are computed together: their lane sums share the shuffles of SumsOf4.
+// Keys whose scores are computed together: their lane sums share the shuffles of ReduceLanesOf4.
 inline constexpr int kDirectKeys = 4;
 // Rows that share the loads of kDirectKeys keys: 16 sums.
 inline constexpr int kDirectRows = 4;
-// How many keys ahead k is fetched. Rows of k may lie pages apart, where the hardware does not
-// look ahead.
+// How many keys ahead k and v are fetched. Their rows may lie pages apart, where the hardware does
+// not look ahead.
 inline constexpr std::int64_t kPrefetchKeys = 16;
-
-// Sum of the 128-bit blocks of v.
-template <class D>
-HWY_INLINE hn::Vec<hn::CappedTag<float, 4>> SumOfBlocks([[maybe_unused]] D d, hn::Vec<D> v) {
-  if constexpr (hn::MaxLanes(D()) == 4) {
-    return v;
-  } else {
-    const hn::Half<D> dh;
-    return SumOfBlocks(dh, hn::Add(hn::LowerHalf(dh, v), hn::UpperHalf(dh, v)));
-  }
-}
-
-// {sum of lanes of a, of b, of c, of e}.
-HWY_INLINE hn::Vec<hn::CappedTag<float, 4>> SumsOf4(hn::Vec<FloatTag> a, hn::Vec<FloatTag> b,
-                                                    hn::Vec<FloatTag> c, hn::Vec<FloatTag> e) {
-  const FloatTag d;
-  const hn::RepartitionToWide<FloatTag> dw;
-  const auto ab = hn::Add(hn::InterleaveLower(d, a, b), hn::InterleaveUpper(d, a, b));
-  const auto ce = hn::Add(hn::InterleaveLower(d, c, e), hn::InterleaveUpper(d, c, e));
-  const auto ab_pairs = hn::BitCast(dw, ab);
-  const auto ce_pairs = hn::BitCast(dw, ce);
-  return SumOfBlocks(d, hn::Add(hn::BitCast(d, hn::InterleaveLower(dw, ab_pairs, ce_pairs)),
-                                hn::BitCast(d, hn::InterleaveUpper(dw, ab_pairs, ce_pairs))));
-}
+// Keys worked on at a time, few enough that what was fetched ahead is still in the first-level
+// cache when it is used.
+inline constexpr std::int64_t kDirectKeyTile = 32;
 
 // scores[r][i] = scale * q[r] . keys[i] for r < kRows and i < kDirectKeys.
 // q: [kRows][dim]; keys: kDirectKeys rows of `dim` elements, a multiple of kLanes; scores: rows
@@ -79,7 +59,7 @@ HWY_INLINE void ScoreKeys(const float* HWY_RESTRICT q, const T* const* keys, std
   const hn::CappedTag<float, 4> d4;
 #pragma GCC unroll 4
   for (int r = 0; r < kRows; ++r) {
-    const auto sums = SumsOf4(sum[r][0], sum[r][1], sum[r][2], sum[r][3]);
+    const auto sums = ReduceLanesOf4(d, sum[r][0], sum[r][1], sum[r][2], sum[r][3], AddOp());
     hn::Store(hn::Mul(sums, hn::Set(d4, scale)), d4, scores + r * kKeyTile);
   }
 }
@@ -104,22 +84,33 @@ HWY_INLINE void PrefetchRow(const T* p, std::int64_t num_elements) {
   for (std::int64_t x = 0; x < num_elements; x += kStep) hwy::Prefetch(p + x);
 }
 
-// Scores of keys [begin, end) of the key tile whose first key is at k; `begin` is a multiple of
-// kDirectKeys. The last group's scores past `end` are those of key end - 1. Fetches values on the
-// way: v is needed next.
+// Rows of k and v of one head, from the first key of a key tile on.
+template <typename T>
+struct KeyValueRows {
+  const T* k;
+  std::int64_t k_stride;
+  const T* v;
+  std::int64_t v_stride;
+  std::int64_t num_readable;  // rows that there are; may be more than the tile's
+};
+
+// Scores of keys [begin, end) of a key tile; `begin` is a multiple of kDirectKeys. The last group's
+// scores past `end` are those of key end - 1. Fetches keys and values ahead, those of the next tile
+// included.
 // q: [rows][dim]; scores: [rows][kKeyTile].
 template <typename T>
-HWY_NOINLINE void ScoreTileDirectly(int rows, const float* HWY_RESTRICT q, const T* k,
-                                    std::int64_t k_stride, const T* v, std::int64_t v_stride,
-                                    std::int64_t begin, std::int64_t end, std::int64_t dim,
-                                    std::int64_t dim_v, float scale, float* HWY_RESTRICT scores) {
+HWY_NOINLINE void ScoreTileDirectly(int rows, const float* HWY_RESTRICT q,
+                                    const KeyValueRows<T>& from, std::int64_t begin,
+                                    std::int64_t end, std::int64_t dim, std::int64_t dim_v,
+                                    float scale, float* HWY_RESTRICT scores) {
   for (std::int64_t j = begin; j < end; j += kDirectKeys) {
     const T* keys[kDirectKeys];
     for (int i = 0; i < kDirectKeys; ++i) {
-      const std::int64_t key = HWY_MIN(j + i, end - 1);
-      keys[i] = k + key * k_stride;
-      if (key + kPrefetchKeys < end) PrefetchRow(keys[i] + kPrefetchKeys * k_stride, dim);
-      PrefetchRow(v + key * v_stride, dim_v);
+      keys[i] = from.k + HWY_MIN(j + i, end - 1) * from.k_stride;
+      const std::int64_t ahead = j + i + kPrefetchKeys;
+      if (ahead >= from.num_readable) continue;
+      PrefetchRow(from.k + ahead * from.k_stride, dim);
+      PrefetchRow(from.v + ahead * from.v_stride, dim_v);
     }
     ScoreKeysOfRows(rows, q, keys, dim, scale, scores + j);
   }
@@ -128,14 +119,11 @@ HWY_NOINLINE void ScoreTileDirectly(int rows, const float* HWY_RESTRICT q, const
 // Whether the elements of `num_keys` rows of v are all finite. dim: a multiple of kLanes.
 template <typename T>
 bool AllFinite(const T* v, std::int64_t v_stride, std::int64_t num_keys, std::int64_t dim) {
-  const FloatTag d;
-  auto poison = hn::Zero(d);  // NaN once an infinity or NaN was multiplied by 0
+  FiniteCheck<FloatTag> check;
   for (std::int64_t key = 0; key < num_keys; ++key, v += v_stride) {
-    for (std::int64_t x = 0; x < dim; x += kLanes) {
-      poison = hn::MulAdd(LoadWidened(d, v + x), hn::Zero(d), poison);
-    }
+    for (std::int64_t x = 0; x < dim; x += kLanes) check.See(LoadWidened(FloatTag(), v + x));
   }
-  return hn::AllFalse(d, hn::IsNaN(poison));
+  return check.AllFinite();
 }
 
 }  // namespace attnd::cpu::HWY_NAMESPACE

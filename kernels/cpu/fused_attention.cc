@@ -29,6 +29,7 @@ std::int64_t CeilDivide(std::int64_t a, std::int64_t b) { return (a + b - 1) / b
 struct SequencePlan {
   SequenceBounds bounds;
   bool few_rows = false;
+  std::int64_t tile_rows = 0;
   std::int64_t num_row_tiles = 0;
   std::int64_t num_splits = 1;  // above 1: over keys, and num_row_tiles == 1
   std::int64_t first_task = 0;  // tasks of earlier sequences, over all key/value heads
@@ -59,7 +60,7 @@ class FusedRun {
 
  private:
   void PlanSequences();
-  std::int64_t TileRows(std::int64_t total_rows) const;
+  std::int64_t WantedTileRows(std::int64_t total_rows) const;
   void RunTask(std::int64_t task);
   void MergeSequence(const SequencePlan& plan, std::int64_t sequence, std::int64_t kv_head);
 
@@ -78,21 +79,27 @@ class FusedRun {
   float* const parts_;
   std::int64_t group_ = 1;
   std::int64_t part_floats_ = 0;
-  std::int64_t tile_rows_ = 0;
   std::int64_t num_tasks_ = 0;
   std::int64_t num_parts_ = 0;
   std::vector<SequencePlan> plans_;
 };
 
-// Rows of a tile. Large tiles use each packed key tile more often; small ones give every thread
-// several tasks. Results do not depend on it.
-std::int64_t FusedRun::TileRows(std::int64_t total_rows) const {
-  if (!parallel_for_) return kMaxTileRows;
+// The most rows that a tile is to have. Large tiles use each packed key tile more often; small ones
+// give every thread several tasks. Results do not depend on it.
+std::int64_t FusedRun::WantedTileRows(std::int64_t total_rows) const {
+  // Wider heads get fewer rows: q and out of a tile are to stay in a cache of 1 MiB.
+  const std::int64_t most = p_.head_dim + p_.head_dim_v <= 256 ? kMaxTileRows : kMaxTileRows / 2;
+  if (!parallel_for_) return most;
   constexpr std::int64_t kTasksPerThread = 6;
   constexpr std::int64_t kFewestRows = 4 * kStripRows;
-  const std::int64_t wanted =
-      total_rows / (kTasksPerThread * std::max(1, parallel_for_->MaxParallelism()));
-  return std::clamp(CeilDivide(wanted, kStripRows) * kStripRows, kFewestRows, kMaxTileRows);
+  const std::int64_t even = total_rows / (kTasksPerThread * parallel_for_->MaxParallelism());
+  return std::clamp(even / kStripRows * kStripRows, kFewestRows, most);
+}
+
+// `rows` cut into equal tiles of at most `most` rows, in whole strips.
+std::int64_t EvenTileRows(std::int64_t rows, std::int64_t most) {
+  const std::int64_t num_tiles = std::max<std::int64_t>(1, CeilDivide(rows, most));
+  return CeilDivide(CeilDivide(rows, num_tiles), kStripRows) * kStripRows;
 }
 
 void FusedRun::PlanSequences() {
@@ -102,13 +109,15 @@ void FusedRun::PlanSequences() {
     plans_[b].bounds = BoundsOf(p_, b);
     total_rows += plans_[b].bounds.room_q * p_.num_heads;
   }
-  tile_rows_ = TileRows(total_rows);
+  const std::int64_t most_tile_rows = WantedTileRows(total_rows);
   for (SequencePlan& plan : plans_) {
     const std::int64_t rows_in_use = plan.bounds.seqlen_q * group_;
     plan.few_rows = rows_in_use <= kFewRows;
     const bool splits = plan.few_rows && rows_in_use > 0 && plan.bounds.seqlen_k > kSplitKeys;
     plan.num_splits = splits ? CeilDivide(plan.bounds.seqlen_k, kSplitKeys) : 1;
-    plan.num_row_tiles = splits ? 1 : CeilDivide(plan.bounds.room_q * group_, tile_rows_);
+    const std::int64_t room = plan.bounds.room_q * group_;
+    plan.tile_rows = std::max<std::int64_t>(1, EvenTileRows(room, most_tile_rows));
+    plan.num_row_tiles = splits ? 1 : CeilDivide(room, plan.tile_rows);
     plan.first_task = num_tasks_;
     plan.first_part = num_parts_;
     num_tasks_ += p_.num_kv_heads * plan.num_row_tiles * plan.num_splits;
@@ -136,8 +145,8 @@ void FusedRun::RunTask(std::int64_t task) {
   tile.kv_head = i % p_.num_kv_heads;
   // The last rows first: under a causal mask they have the most work.
   const std::int64_t row_tile = plan.num_row_tiles - 1 - i / p_.num_kv_heads;
-  tile.row_begin = row_tile * tile_rows_;
-  tile.row_end = std::min(tile.row_begin + tile_rows_, plan.bounds.room_q * group_);
+  tile.row_begin = row_tile * plan.tile_rows;
+  tile.row_end = std::min(tile.row_begin + plan.tile_rows, plan.bounds.room_q * group_);
   tile.key_end = plan.bounds.seqlen_k;
   AttendTile(tile);
 }

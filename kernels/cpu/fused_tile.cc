@@ -31,7 +31,8 @@ HWY_BEFORE_NAMESPACE();
 namespace attnd::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-static_assert(kStripRows % kMaxRows == 0 && kKeyTile % kWidth == 0 && kMaxRows <= kStripRoom);
+static_assert(kStripRows % kMaxRows == 0 && kKeyTile % kWidth == 0 && kMaxRows <= kStripRoom &&
+              kDirectKeyTile % kWidth == 0 && kKeyTile % kDirectKeyTile == 0);
 
 constexpr std::int64_t RoundUp(std::int64_t n, std::int64_t multiple) {
   return (n + multiple - 1) / multiple * multiple;
@@ -81,9 +82,9 @@ KeyRange UnionOf(const TileRow* rows, std::int64_t num_rows) {
 
 // The part of `keys` in the key tile that begins at `first`, in whole panels; empty where begin >=
 // end.
-PanelSpan SpanIn(const KeyRange& keys, std::int64_t first) {
+PanelSpan SpanIn(const KeyRange& keys, std::int64_t first, std::int64_t key_tile) {
   const std::int64_t begin = std::max(keys.begin - first, std::int64_t{0});
-  const std::int64_t end = std::min(keys.end - first, kKeyTile);
+  const std::int64_t end = std::min(keys.end - first, key_tile);
   if (begin >= end) return {first, 0, 0};
   return {first, begin / kWidth * kWidth, RoundUp(end, kWidth)};
 }
@@ -98,6 +99,7 @@ class TileTask {
         num_rows_(tile.row_end - tile.row_begin),
         has_options_(HasScoreOptions(p_)),
         direct_(tile.few_rows && p_.head_dim % kLanes == 0 && p_.head_dim_v % kWidth == 0),
+        key_tile_(direct_ ? kDirectKeyTile : kKeyTile),
         scratch_(num_rows_, p_.head_dim, p_.head_dim_v, !direct_) {
     DescribeRows();
   }
@@ -108,8 +110,8 @@ class TileTask {
     InitState();
     if (keys.begin == keys.end) return;
     LoadQueries();
-    for (std::int64_t first = keys.begin / kKeyTile * kKeyTile; first < keys.end;
-         first += kKeyTile) {
+    for (std::int64_t first = keys.begin / key_tile_ * key_tile_; first < keys.end;
+         first += key_tile_) {
       if (!direct_) PackKeyTile(keys, first);
       for (std::int64_t strip = 0; strip < scratch_.num_strips; ++strip) AttendStrip(strip, first);
     }
@@ -187,7 +189,7 @@ class TileTask {
   // Packs what the tile's rows see of the key tile at `first`, and notes whether its values are
   // finite.
   void PackKeyTile(const KeyRange& keys, std::int64_t first) {
-    const PanelSpan span = SpanIn(keys, first);
+    const PanelSpan span = SpanIn(keys, first, key_tile_);
     const std::int64_t num_keys = std::min(keys.end - first, span.end) - span.begin;
     PackKeys<kWidth>(KeyAt(first + span.begin), p_.k.seq_stride, num_keys, p_.head_dim,
                      scratch_.k + span.begin * p_.head_dim);
@@ -201,9 +203,9 @@ class TileTask {
     const std::int64_t row0 = strip * kMaxRows;
     const int rows = static_cast<int>(std::min<std::int64_t>(kMaxRows, num_rows_ - row0));
     const KeyRange keys = UnionOf(rows_ + row0, rows);
-    const PanelSpan span = SpanIn(keys, first);
+    const PanelSpan span = SpanIn(keys, first, key_tile_);
     if (span.begin >= span.end) return;
-    const std::int64_t key_end = std::min(keys.end - first, kKeyTile);
+    const std::int64_t key_end = std::min(keys.end - first, key_tile_);
     ComputeScores(strip, rows, span, key_end);
     for (int r = 0; r < rows; ++r) {
       float* scores = scratch_.scores + r * kKeyTile;
@@ -229,8 +231,9 @@ class TileTask {
     const float scale = has_options_ ? p_.softmax_scale : p_.softmax_scale * kLog2E;
     const float* q = scratch_.q + strip * kMaxRows * p_.head_dim;
     if (direct_) {
-      return ScoreTileDirectly(rows, q, KeyAt(span.first), p_.k.seq_stride, ValueAt(span.first),
-                               p_.v.seq_stride, span.begin, key_end, p_.head_dim, p_.head_dim_v,
+      const KeyValueRows<T> from{KeyAt(span.first), p_.k.seq_stride, ValueAt(span.first),
+                                 p_.v.seq_stride, tile_.key_end - span.first};
+      return ScoreTileDirectly(rows, q, from, span.begin, key_end, p_.head_dim, p_.head_dim_v,
                                scale, scratch_.scores);
     }
     WithRows(rows, [&](auto rows_constant) HWY_ATTR {
@@ -298,7 +301,8 @@ class TileTask {
   const AttentionParams& p_;
   const std::int64_t num_rows_;
   const bool has_options_;
-  const bool direct_;  // reads k and v where they lie
+  const bool direct_;            // reads k and v where they lie
+  const std::int64_t key_tile_;  // keys worked on at a time
   const Scratch scratch_;
   bool packed_values_finite_ = true;
   TileRow rows_[kMaxTileRows];

@@ -12,8 +12,9 @@ namespace attnd::cpu {
 // Keys that are packed and worked on at a time. Key tiles begin at multiples of it, whatever the
 // rows see, so that a row's result depends on no other row.
 inline constexpr std::int64_t kKeyTile = 128;
-// The most rows of a tile: each packed key tile is used by all of them.
-inline constexpr std::int64_t kMaxTileRows = 192;
+// The most rows of a tile: each packed key tile is used by all of them, while their q and out stay
+// in the second-level cache.
+inline constexpr std::int64_t kMaxTileRows = 384;
 // Tiles are cut at multiples of this many rows: what the widest micro-kernel computes at once.
 inline constexpr std::int64_t kStripRows = 12;
 

@@ -118,31 +118,61 @@ void PackKeys(const T* k, std::int64_t key_stride, std::int64_t num_keys, std::i
   }
 }
 
-// Packs `num_keys` rows of v, `key_stride` elements apart, into panels [ceil(dim /
-// kWidth)][kPanelKeys][kWidth] from row `first` of each panel on. Rows up to `padded_keys` and
-// columns past dim become 0. Returns whether all elements are finite.
+// Whether values seen so far are finite. Looks at them as whole numbers: those of which the
+// exponent is all ones are the largest.
+template <class D>
+class FiniteCheck {
+ public:
+  HWY_INLINE FiniteCheck() : largest_(hn::Zero(hn::RebindToSigned<D>())) {}
+  HWY_INLINE void See(hn::Vec<D> values) {
+    const hn::RebindToSigned<D> di;
+    largest_ = hn::Max(largest_, hn::BitCast(di, hn::Abs(values)));
+  }
+  HWY_INLINE bool AllFinite() const {
+    const hn::RebindToSigned<D> di;
+    return hn::AllTrue(di, hn::Lt(largest_, hn::Set(di, 0x7f800000)));
+  }
+
+ private:
+  hn::Vec<hn::RebindToSigned<D>> largest_;
+};
+
+// PackValues in steps of Lanes(d) columns, which divide dim and kWidth.
+template <int kWidth, int kPanelKeys, class D, typename T>
+bool PackValuesInSteps(D d, const T* v, std::int64_t key_stride, std::int64_t num_keys,
+                       std::int64_t padded_keys, std::int64_t dim, float* HWY_RESTRICT packed) {
+  constexpr std::int64_t kStep = hn::MaxLanes(D());
+  const std::int64_t padded_dim = (dim + kWidth - 1) / kWidth * kWidth;
+  FiniteCheck<D> check;
+  for (std::int64_t x = 0; x < padded_dim; x += kStep) {
+    float* to = packed + x / kWidth * kWidth * kPanelKeys + x % kWidth;
+    const std::int64_t filled_keys = x < dim ? num_keys : 0;
+    for (std::int64_t key = 0; key < filled_keys; ++key) {
+      const auto values = LoadWidened(d, v + key * key_stride + x);
+      check.See(values);
+      hn::Store(values, d, to + key * kWidth);
+    }
+    for (std::int64_t key = filled_keys; key < padded_keys; ++key) {
+      hn::Store(hn::Zero(d), d, to + key * kWidth);
+    }
+  }
+  return check.AllFinite();
+}
+
+// Packs `num_keys` rows of v, `key_stride` elements apart, into panels
+// [ceil(dim / kWidth)][kPanelKeys][kWidth] from row 0 of each panel on. Rows up to `padded_keys`
+// and columns past dim become 0. Returns whether all elements are finite.
 template <int kWidth, int kPanelKeys, typename T>
 bool PackValues(const T* v, std::int64_t key_stride, std::int64_t num_keys,
                 std::int64_t padded_keys, std::int64_t dim, float* HWY_RESTRICT packed) {
-  const hn::CappedTag<float, 8> d;
-  constexpr std::int64_t kStep = hn::MaxLanes(decltype(d)());
-  const auto zero = hn::Zero(d);
-  auto poison = zero;  // NaN once an infinity or NaN was multiplied by 0
-  for (std::int64_t key = 0; key < padded_keys; ++key) {
-    const T* row = v + key * key_stride;
-    for (std::int64_t x0 = 0; x0 < dim; x0 += kWidth) {
-      float* to = packed + x0 * kPanelKeys + key * kWidth;
-      for (std::int64_t x = 0; x < kWidth; x += kStep) {
-        auto values = zero;
-        if (key < num_keys && x0 + x < dim) {
-          values = LoadWidened(d, row + x0 + x);
-          poison = hn::MulAdd(values, zero, poison);
-        }
-        hn::Store(values, d, to + x);
-      }
-    }
+  const hn::CappedTag<float, 16> wide;
+  const hn::CappedTag<float, 8> narrow;  // divides every head dim
+  if (dim % static_cast<std::int64_t>(hn::MaxLanes(wide)) == 0) {
+    return PackValuesInSteps<kWidth, kPanelKeys>(wide, v, key_stride, num_keys, padded_keys, dim,
+                                                 packed);
   }
-  return hn::AllFalse(d, hn::IsNaN(poison));
+  return PackValuesInSteps<kWidth, kPanelKeys>(narrow, v, key_stride, num_keys, padded_keys, dim,
+                                               packed);
 }
 
 }  // namespace attnd::cpu::HWY_NAMESPACE

@@ -15,6 +15,7 @@
 
 #include "kernels/attention_mask.h"
 #include "kernels/cpu/fused_tile.h"
+#include "kernels/cpu/lane_reduction-inl.h"
 #include "kernels/cpu/tile_memory-inl.h"
 #include "kernels/cpu/tile_products-inl.h"
 #include "kernels/cpu/vector_math-inl.h"
@@ -146,7 +147,8 @@ struct StripState {
   float* l;  // [kMaxRows][kLanes]
 };
 
-inline float RowMax(const float* HWY_RESTRICT scores, const PanelSpan& span) {
+// Lane-wise maximum of one row of scores.
+HWY_INLINE hn::Vec<FloatTag> LaneMax(const float* HWY_RESTRICT scores, const PanelSpan& span) {
   const FloatTag d;
   auto m0 = hn::Load(d, scores + span.begin);
   auto m1 = hn::Load(d, scores + span.begin + kLanes);
@@ -154,7 +156,22 @@ inline float RowMax(const float* HWY_RESTRICT scores, const PanelSpan& span) {
     m0 = hn::Max(m0, hn::Load(d, scores + j));
     m1 = hn::Max(m1, hn::Load(d, scores + j + kLanes));
   }
-  return hn::GetLane(hn::MaxOfLanes(d, hn::Max(m0, m1)));
+  return hn::Max(m0, m1);
+}
+
+// largest[r] = maximum of row r of scores for r < rows, -inf for the others of kStripRoom.
+inline void RowMaxima(int rows, const PanelSpan& span, const float* HWY_RESTRICT scores,
+                      float* HWY_RESTRICT largest) {
+  const FloatTag d;
+  const hn::CappedTag<float, 4> d4;
+  for (int r = 0; r < kStripRoom; r += 4) {
+    hn::Vec<FloatTag> m[4];
+    for (int i = 0; i < 4; ++i) {
+      m[i] = r + i < rows ? LaneMax(scores + (r + i) * kKeyTile, span)
+                          : hn::Set(d, NegativeInfinity());
+    }
+    hn::Store(ReduceLanesOf4(d, m[0], m[1], m[2], m[3], MaxOp()), d4, largest + r);
+  }
 }
 
 // scores = exp2(scores - reference); returns the lane-wise sum of them.
@@ -183,9 +200,7 @@ inline void SoftmaxStrip(int rows, const PanelSpan& span, const StripState& stat
   const FloatTag d;
   HWY_ALIGN float reference[kStripRoom];
   const auto lowest = hn::Set(d, NegativeInfinity());
-  for (int r = 0; r < kStripRoom; ++r) {
-    reference[r] = r < rows ? RowMax(scores + r * kKeyTile, span) : NegativeInfinity();
-  }
+  RowMaxima(rows, span, scores, reference);
   for (int r = 0; r < kStripRoom; r += kLanes) {
     const auto m_old = hn::Load(d, state.m + r);
     const auto m_new = hn::Max(m_old, hn::Load(d, reference + r));
