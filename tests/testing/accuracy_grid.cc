@@ -3,8 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <array>
-#include <memory>
-#include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "tests/testing/expected_result.h"
@@ -14,14 +12,11 @@ namespace {
 
 constexpr std::array kTypes = {DataType::kFloat32, DataType::kFloat16, DataType::kBFloat16};
 
-// The expected result is computed once, by the first runner that gets so far.
 ContractCase AccuracyCase(const ProblemSpec& spec) {
-  auto expected = std::make_shared<std::optional<ExpectedResult>>();
-  return {spec.name, [spec, expected](KernelRunner& runner) {
+  return {spec.name, [spec, expected = LazyExpected()](KernelRunner& runner) mutable {
             Problem problem(spec);
             if (!RunOrSkip(runner, problem)) return;
-            if (!expected->has_value()) *expected = ComputeExpected(problem);
-            EXPECT_TRUE(ResultsMatch(problem, **expected));
+            EXPECT_TRUE(ResultsMatch(problem, expected.Of(problem)));
           }};
 }
 

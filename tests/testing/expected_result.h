@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <memory>
+#include <optional>
 #include <vector>
 
 #include "tests/testing/problem.h"
@@ -22,6 +24,19 @@ struct ExpectedResult {
 };
 
 ExpectedResult ComputeExpected(Problem& problem);
+
+// ComputeExpected of one problem, the first time it is asked for. Copies share the result.
+class LazyExpected {
+ public:
+  const ExpectedResult& Of(Problem& problem) {
+    if (!result_->has_value()) *result_ = ComputeExpected(problem);
+    return **result_;
+  }
+
+ private:
+  std::shared_ptr<std::optional<ExpectedResult>> result_ =
+      std::make_shared<std::optional<ExpectedResult>>();
+};
 
 // Whether the results that the problem asks for agree with `expected`: infinities and NaN in the
 // same places, all else within the allowed error, and no byte written that belongs to no result. A

@@ -76,6 +76,7 @@ Problem::Problem(ProblemSpec spec) : spec_(std::move(spec)) {
   Reserve();
   inputs_.Allocate();
   outputs_.Allocate();
+  host_params_ = ParamsAt(inputs_.data(), outputs_.data());
   WriteSmallArrays();
   FillTensors();
   FillScoreArrays();
@@ -179,7 +180,7 @@ float Problem::Out(std::int64_t b, std::int64_t row, std::int64_t head, std::int
 }
 
 float Problem::Lse(std::int64_t b, std::int64_t head, std::int64_t row) {
-  const AttentionParams p = params();
+  const AttentionParams& p = params();
   return p.lse[LseOffset(p, BoundsOf(p, b), head, row)];
 }
 
@@ -189,7 +190,7 @@ float Problem::Probs(std::int64_t b, std::int64_t head, std::int64_t row, std::i
 }
 
 std::int64_t Problem::CountStrayWrites() {
-  const AttentionParams p = params();
+  const AttentionParams& p = params();
   std::vector<bool> result(outputs_.size_bytes(), false);
   const auto mark = [&result](std::int64_t offset, std::int64_t bytes) {
     std::fill_n(result.begin() + offset, bytes, true);

@@ -71,7 +71,7 @@ class Problem {
   const ProblemSpec& spec() const { return spec_; }
 
   // The problem in the host memory of this object.
-  AttentionParams params() { return ParamsAt(inputs_.data(), outputs_.data()); }
+  const AttentionParams& params() const { return host_params_; }
   // The same with inputs() and outputs() copied to other places.
   AttentionParams ParamsAt(const std::byte* inputs, std::byte* outputs) const;
   const Arena& inputs() const { return inputs_; }
@@ -121,6 +121,7 @@ class Problem {
 
   ProblemSpec spec_;
   AttentionParams shape_;  // all of the problem but its pointers
+  AttentionParams host_params_;
   Offsets offsets_;
   Arena inputs_;
   Arena outputs_;

@@ -44,7 +44,7 @@ void Problem::WriteSmallArrays() {
 
 void Problem::FillTensors() {
   RandomValues random(spec_.seed, spec_.distribution);
-  const AttentionParams p = params();
+  const AttentionParams& p = params();
   for (std::int64_t b = 0; b < p.batch_size; ++b) {
     const SequenceBounds s = BoundsOf(p, b);
     for (std::int64_t i = 0; i < s.seqlen_q * p.num_heads * p.head_dim; ++i) {
@@ -67,7 +67,7 @@ void Problem::FillTensors() {
 // Broadcast entries serve the longest sequence they are used for, so that only what lies past every
 // length stays poisoned.
 void Problem::FillScoreArrays() {
-  const AttentionParams p = params();
+  const AttentionParams& p = params();
   RandomValues random(spec_.seed + 1, Distribution::kUniform);
   for (std::int64_t b = 0; b < p.batch_size; ++b) {
     const SequenceBounds s = BoundsOf(p, b);
@@ -126,7 +126,7 @@ void Problem::SetMask(std::int64_t b, std::int64_t head, std::int64_t row, std::
 }
 
 void Problem::CopyTensors(std::int64_t b, Problem& alone) {
-  const AttentionParams from = params();
+  const AttentionParams& from = params();
   const SequenceBounds s = BoundsOf(from, b);
   for (std::int64_t i = 0; i < s.seqlen_q * from.num_heads; ++i) {
     const std::int64_t row = i / from.num_heads;
@@ -151,7 +151,7 @@ void Problem::CopyTensors(std::int64_t b, Problem& alone) {
 }
 
 void Problem::CopyScoreArrays(std::int64_t b, Problem& alone) {
-  const AttentionParams from = params();
+  const AttentionParams& from = params();
   const SequenceBounds s = BoundsOf(from, b);
   for (std::int64_t i = 0; i < from.num_heads * s.seqlen_q; ++i) {
     const std::int64_t head = i / s.seqlen_q;
@@ -170,7 +170,7 @@ void Problem::CopyScoreArrays(std::int64_t b, Problem& alone) {
 }
 
 Problem Problem::Extract(std::int64_t b) {
-  const AttentionParams from = params();
+  const AttentionParams& from = params();
   const SequenceBounds s = BoundsOf(from, b);
   ProblemSpec alone = spec_;
   alone.batch_size = 1;
@@ -182,6 +182,7 @@ Problem Problem::Extract(std::int64_t b) {
   alone.rooms_k.clear();
   alone.lengths_q.clear();
   alone.lengths_k.clear();
+  alone.distribution = Distribution::kConstant;  // to be overwritten
   Problem result(alone);
   CopyTensors(b, result);
   CopyScoreArrays(b, result);
