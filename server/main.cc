@@ -10,8 +10,6 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "absl/strings/str_cat.h"
-#include "grpcpp/grpcpp.h"
 #include "server/command_line.h"
 #include "server/config_file.h"
 #include "server/exit_code.h"
@@ -46,19 +44,19 @@ void TuneAllocator(const ServerOptions& options) {
 #endif
 }
 
-// Leaves without destroying anything: work that hangs on the device would be waited for.
+// Leaves without destroying anything: work that hangs on the device would be waited for, and
+// threads that still run may still log.
 [[noreturn]] void ExitNow(ExitCode code) {
-  spdlog::shutdown();
   std::fflush(nullptr);
   std::_Exit(static_cast<int>(code));
 }
 
 ExitCode Serve(const ServerOptions& options) {
-  absl::StatusOr<StopSignal> stop = StopSignal::Create();
-  if (!stop.ok()) return StartError(stop.status(), ExitCode::kFailure);
-  TuneAllocator(options);
   SetUpLogging(options.log);
   RouteGrpcLog();
+  TuneAllocator(options);
+  absl::StatusOr<StopSignal> stop = StopSignal::Create();
+  if (!stop.ok()) return StartError(stop.status(), ExitCode::kFailure);
   absl::StatusOr<std::unique_ptr<Device>> device = OpenDevice(options);
   if (!device.ok()) return StartError(device.status(), ExitCode::kDeviceUnusable);
   absl::StatusOr<std::unique_ptr<Server>> server = Server::Create(options, *std::move(device));

@@ -1,13 +1,10 @@
 #include "server/setting.h"
 
 #include <limits>
-#include <optional>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "kernels/status_macros.h"
 
 namespace attnd {
 namespace {
