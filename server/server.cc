@@ -160,7 +160,7 @@ void Server::StopBeingReady() {
 
 // No request computes, waits to be admitted, or has results that are not sent.
 bool Server::Idle() const {
-  return engine_->WaitUntilIdle(absl::InfinitePast()) && service_->waiting_bytes() == 0 &&
+  return engine_->WaitUntilIdle(absl::Now()) && service_->waiting_bytes() == 0 &&
          service_->sending_bytes() == 0;
 }
 
