@@ -77,7 +77,8 @@ std::int64_t ProbsBytes(const AttentionParams& p) {
 void SetLseStrides(const AttentionProblem& problem, AttentionParams& p) {
   const bool packed = !problem.cu_seqlens_q.empty();
   p.lse_head_stride = p.q.seqlen;
-  p.lse_batch_stride = packed ? 0 : p.num_heads * p.q.seqlen;
+  // Does not fit only where a batch without sequences states an enormous length: nobody uses it.
+  p.lse_batch_stride = packed ? 0 : CheckedMultiply(p.num_heads, p.q.seqlen);
 }
 
 absl::Status LayOutInputs(AttentionPlan& plan) {
