@@ -26,6 +26,8 @@ void RegisterContractTests(std::shared_ptr<KernelRunner> runner);
 // and layouts, and over masks, other options, values and outputs.
 std::vector<ContractCase> ShapeCases();
 std::vector<ContractCase> OptionCases();
+// The same over problems drawn at random, the same ones in every run.
+std::vector<ContractCase> RandomCases();
 // Which results a NaN or infinity in an input may reach, and which it must.
 std::vector<ContractCase> NonfiniteCases();
 // Same request, same bits.
