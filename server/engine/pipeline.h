@@ -33,9 +33,9 @@ class Pipeline {
   // Finishes the jobs that are on the device; answers those that still wait with Unavailable.
   ~Pipeline();
 
-  // Runs the job when its turn comes and calls `done` once, on a worker. A small job on a device
-  // with unified memory runs on the calling thread at once: handing it to a worker would cost more
-  // than it does.
+  // Runs the job when its turn comes and calls `done` once, on a worker. The deadline and
+  // cancellation are looked at then, and before each stage. A small job on a device with unified
+  // memory runs on the calling thread at once: handing it to a worker would cost more than it does.
   void Submit(std::unique_ptr<Job> job, CallControl control, Done done);
 
  private:

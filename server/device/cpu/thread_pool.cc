@@ -39,9 +39,7 @@ void ThreadPool::Run(std::int64_t num_tasks, absl::FunctionRef<void(std::int64_t
   {
     const std::lock_guard lock(mu_);
     loops_.push_back(&loop);
-    // One wake here; each helper wakes the next. The caller starts on its first task while the
-    // others come up.
-    if (sleeping_workers_ > 0) work_.notify_one();
+    WakeHelpers(loop);
   }
   loop.Work();
   std::unique_lock lock(mu_);
@@ -60,13 +58,20 @@ void ThreadPool::WorkerMain() {
       continue;
     }
     ++loop->helpers;
-    if (sleeping_workers_ > 0) work_.notify_one();
+    WakeHelpers(*loop);
     lock.unlock();
     loop->Work();
     lock.lock();
     // Under the lock: the loop is gone as soon as its caller sees that nobody helps.
     if (--loop->helpers == 0) loop->helpers_gone.notify_one();
   }
+}
+
+void ThreadPool::WakeHelpers(const Loop& loop) {
+  // One of the tasks left is for the thread that asks.
+  const std::int64_t wanted = loop.num_tasks - loop.next_task.load(std::memory_order_relaxed) - 1;
+  const std::int64_t wakes = std::min<std::int64_t>({wanted, sleeping_workers_, 2});
+  for (std::int64_t i = 0; i < wakes; ++i) work_.notify_one();
 }
 
 ThreadPool::Loop* ThreadPool::FindLoop() {

@@ -48,6 +48,9 @@ class ThreadPool : public ParallelFor {
   };
 
   void WorkerMain();
+  // Wakes up to two workers, and each of them wakes two more: a wake-up costs its caller
+  // microseconds, and so nobody pays for more than two.
+  void WakeHelpers(const Loop& loop) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // A listed loop with a task left to start, or nullptr. Takes loops without one off the list.
   Loop* FindLoop() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Unlist(const Loop* loop) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
