@@ -3,16 +3,16 @@
 #include "kernels/cuda/cuda_backend.h"
 #include "kernels/cuda/cuda_status.h"
 #include "kernels/cuda/diagnostics/diagnostics.h"
-#include "kernels/cuda/float32/fused_implementation.h"
 #include "kernels/cuda/generations/generations_implementations.h"
 #include "kernels/cuda/merge/merge.h"
+#include "kernels/cuda/simt/fused_implementation.h"
 #include "kernels/cuda/sm80/fused_implementation.h"
 
 namespace attnd {
 
 absl::Span<const KernelImplementation> CudaImplementations() {
   static const std::array kImplementations = {
-      cuda::sm80::FusedImplementation(), cuda::float32::FusedImplementation(),
+      cuda::sm80::FusedImplementation(), cuda::simt::FusedImplementation(),
       cuda::OnlineImplementation(), cuda::TwoPassImplementation(), cuda::NaiveImplementation()};
   return kImplementations;
 }

@@ -1,5 +1,5 @@
 #include "kernels/cuda/diagnostics/diagnostics.h"
-#include "kernels/cuda/generations/warp_row.cuh"
+#include "kernels/cuda/diagnostics/warp_row.cuh"
 
 namespace attnd::cuda {
 namespace {

@@ -3,7 +3,9 @@
 #include "absl/strings/str_cat.h"
 #include "kernels/attention_shape.h"
 #include "kernels/cuda/cuda_status.h"
-#include "kernels/cuda/generations/generations.h"
+#include "kernels/cuda/generations/naive.h"
+#include "kernels/cuda/limits.h"
+#include "kernels/cuda/simt/tile_attention.h"
 #include "kernels/status_macros.h"
 
 namespace attnd::cuda {
@@ -15,7 +17,9 @@ absl::Status CheckDevice(const DeviceTraits& device) {
       absl::StrCat("device: compute capability ", device.compute_capability, "; 80 is needed"));
 }
 
-absl::Status SupportsWithoutProbs(const AttentionParams& p, const DeviceTraits& device) {
+absl::Status SupportsTiled(const AttentionParams& p, const DeviceTraits& device) {
+  if (p.seqlen_q > kMaxTiledSeqlen || p.seqlen_k > kMaxTiledSeqlen)
+    return absl::UnimplementedError(absl::StrCat("seqlen: more than ", kMaxTiledSeqlen));
   if (p.probs != nullptr)
     return absl::UnimplementedError("probs: only the naive algorithm has them");
   return CheckDevice(device);
@@ -23,7 +27,7 @@ absl::Status SupportsWithoutProbs(const AttentionParams& p, const DeviceTraits& 
 
 absl::Status SupportsNaive(const AttentionParams& p, const DeviceTraits& device) {
   const std::int64_t rows = CheckedMultiply(CheckedMultiply(p.batch_size, p.num_heads), p.seqlen_q);
-  const std::int64_t row_bytes = static_cast<std::int64_t>(sizeof(float)) * (p.seqlen_k + 1);
+  const std::int64_t row_bytes = static_cast<std::int64_t>(sizeof(float)) * (p.seqlen_k + 64);
   if (CheckedMultiply(rows, row_bytes) < 0)
     return absl::UnimplementedError("seqlen: a score matrix that does not fit in 63 bits of bytes");
   return CheckDevice(device);
@@ -44,13 +48,25 @@ absl::Status RunNaive(const AttentionParams& p, const ExecutionContext& context)
   return absl::OkStatus();
 }
 
+template <int kPasses>
+cudaError_t LaunchTiled(const AttentionParams& p, cudaStream_t stream) {
+  switch (p.q.dtype) {
+    case DataType::kFloat16:
+      return simt::LaunchTileAttention<DataType::kFloat16, kPasses>(p, stream);
+    case DataType::kBFloat16:
+      return simt::LaunchTileAttention<DataType::kBFloat16, kPasses>(p, stream);
+    default:
+      return simt::LaunchTileAttention<DataType::kFloat32, kPasses>(p, stream);
+  }
+}
+
 absl::Status RunTwoPass(const AttentionParams& p, const ExecutionContext& context) {
-  RETURN_IF_CUDA_ERROR(LaunchTwoPass(p, StreamOf(context)));
+  RETURN_IF_CUDA_ERROR(LaunchTiled<2>(p, StreamOf(context)));
   return absl::OkStatus();
 }
 
 absl::Status RunOnline(const AttentionParams& p, const ExecutionContext& context) {
-  RETURN_IF_CUDA_ERROR(LaunchOnline(p, StreamOf(context)));
+  RETURN_IF_CUDA_ERROR(LaunchTiled<1>(p, StreamOf(context)));
   return absl::OkStatus();
 }
 
@@ -61,12 +77,11 @@ KernelImplementation NaiveImplementation() {
 }
 
 KernelImplementation TwoPassImplementation() {
-  return {"two_pass",           "cuda_two_pass", Backend::kCuda,
-          SupportsWithoutProbs, NoWorkspace,     RunTwoPass};
+  return {"two_pass", "cuda_two_pass", Backend::kCuda, SupportsTiled, NoWorkspace, RunTwoPass};
 }
 
 KernelImplementation OnlineImplementation() {
-  return {"online", "cuda_online", Backend::kCuda, SupportsWithoutProbs, NoWorkspace, RunOnline};
+  return {"online", "cuda_online", Backend::kCuda, SupportsTiled, NoWorkspace, RunOnline};
 }
 
 }  // namespace attnd::cuda

@@ -3,7 +3,7 @@
 // products are tiled and use the tensor cores, so that the comparison is about the traffic.
 #include "kernels/attention_score.h"
 #include "kernels/cuda/alignment.h"
-#include "kernels/cuda/generations/generations.h"
+#include "kernels/cuda/generations/naive.h"
 #include "kernels/cuda/generations/tile_engine.cuh"
 #include "kernels/cuda/grid.cuh"
 #include "kernels/online_softmax.h"
@@ -18,6 +18,7 @@ constexpr float kAttends = 1.0f;
 struct NaiveMemory {
   float* scores;   // [batch_size, num_heads, seqlen_q, seqlen_k]
   float* attends;  // [batch_size, num_heads, seqlen_q]: kAttends or 0
+  bool aligned;    // every row of scores starts at a multiple of 16 bytes
 };
 
 __host__ __device__ std::int64_t NumRows(const AttentionParams& p) {
@@ -154,8 +155,10 @@ __global__ void __launch_bounds__(kTileThreads)
   Engine::Clear(sums);
   const std::int64_t first_row = (tile.b * p.num_heads + tile.head) * p.seqlen_q;
   if (tile.row < s.seqlen_q) {
+    // Weights are 0 from the sequence's length to the end of the matrix row, so that whole vectors
+    // may be read.
     const MatrixView<float> weights = {memory.scores + first_row * p.seqlen_k, p.seqlen_k,
-                                       s.seqlen_q, s.seqlen_k, false};
+                                       s.seqlen_q, p.seqlen_k, memory.aligned};
     const auto v = RowsOf<typename Engine::Storage>(
         p.v, RowOffset(p.v, s.k_batch, s.k_begin, 0, KvHeadOf(p, tile.head)), s.seqlen_k, aligned);
     for (std::int64_t key = 0; key < s.seqlen_k; key += kTileSize)
@@ -192,17 +195,22 @@ cudaError_t Launch(const AttentionParams& p, const NaiveMemory& memory, cudaStre
       });
 }
 
+// Elements that `attends` takes of the workspace: the scores behind it start at a multiple of 256
+// bytes.
+std::int64_t AttendsElements(const AttentionParams& p) { return (NumRows(p) + 63) / 64 * 64; }
+
 }  // namespace
 
 std::int64_t NaiveWorkspaceBytes(const AttentionParams& p) {
-  const std::int64_t elements = NumRows(p) * (p.probs != nullptr ? 1 : 1 + p.seqlen_k);
-  return elements * static_cast<std::int64_t>(sizeof(float));
+  const std::int64_t scores = p.probs != nullptr ? 0 : NumRows(p) * p.seqlen_k;
+  return (AttendsElements(p) + scores) * static_cast<std::int64_t>(sizeof(float));
 }
 
 cudaError_t LaunchNaive(const AttentionParams& p, void* workspace, cudaStream_t stream) {
   NaiveMemory memory;
   memory.attends = static_cast<float*>(workspace);
-  memory.scores = p.probs != nullptr ? p.probs : memory.attends + NumRows(p);
+  memory.scores = p.probs != nullptr ? p.probs : memory.attends + AttendsElements(p);
+  memory.aligned = reinterpret_cast<std::uintptr_t>(memory.scores) % 16 == 0 && p.seqlen_k % 4 == 0;
   switch (p.q.dtype) {
     case DataType::kFloat16:
       return Launch<DataType::kFloat16>(p, memory, stream);

@@ -5,9 +5,9 @@
 #include <cstdint>
 
 #include "kernels/cuda/element.cuh"
-#include "kernels/cuda/float32/tile_products.cuh"
 #include "kernels/cuda/ptx/cp_async.cuh"
 #include "kernels/cuda/ptx/shared_address.cuh"
+#include "kernels/cuda/simt/tile_products.cuh"
 #include "kernels/cuda/sm80/shared_tile.cuh"
 #include "kernels/cuda/sm80/tile_products.cuh"
 
@@ -132,7 +132,7 @@ template <>
 class TileEngine<DataType::kFloat32> {
   static constexpr int kRows = 8;
   static constexpr int kColumns = 4;
-  static constexpr int kStride = kTileSize + float32::kPadding;
+  static constexpr int kStride = kTileSize + simt::kPadding;
 
  public:
   using Storage = float;
@@ -140,7 +140,7 @@ class TileEngine<DataType::kFloat32> {
     float values[kRows][kColumns];
   };
   static constexpr int kSharedBytes = 2 * kTileSize * kStride * sizeof(float);
-  static_assert(float32::kThreads == kTileThreads);
+  static_assert(simt::kThreads == kTileThreads);
 
   __device__ __forceinline__ explicit TileEngine(char* shared)
       : a_(reinterpret_cast<float*>(shared)), b_(a_ + kTileSize * kStride) {}
@@ -150,7 +150,7 @@ class TileEngine<DataType::kFloat32> {
     Load(a_, a);
     Load(b_, b);
     __syncthreads();
-    float32::MultiplyTransposed(out.values, a_, kStride, b_, kStride, kTileSize);
+    simt::MultiplyTransposed(out.values, a_, kStride, b_, kStride, kTileSize);
     __syncthreads();
   }
 
@@ -159,7 +159,7 @@ class TileEngine<DataType::kFloat32> {
     Load(a_, a);
     Load(b_, b);
     __syncthreads();
-    float32::Multiply(out.values, a_, kStride, b_, kStride, kTileSize);
+    simt::Multiply(out.values, a_, kStride, b_, kStride, kTileSize);
     __syncthreads();
   }
 
@@ -169,8 +169,8 @@ class TileEngine<DataType::kFloat32> {
     for (int i = 0; i < kRows; ++i)
 #pragma unroll
       for (int j = 0; j < kColumns; ++j)
-        apply(tile.values[i][j], float32::ThreadRow() * kRows + i,
-              float32::ThreadColumn() + float32::kThreadColumns * j);
+        apply(tile.values[i][j], simt::ThreadRow() * kRows + i,
+              simt::ThreadColumn() + simt::kThreadColumns * j);
   }
   template <typename Apply>
   __device__ __forceinline__ void ForEachOfProduct(Accumulator& tile, Apply apply) const {
@@ -178,7 +178,7 @@ class TileEngine<DataType::kFloat32> {
     for (int i = 0; i < kRows; ++i)
 #pragma unroll
       for (int j = 0; j < kColumns; ++j)
-        apply(tile.values[i][j], float32::ThreadRow() * kRows + i, 4 * float32::ThreadColumn() + j);
+        apply(tile.values[i][j], simt::ThreadRow() * kRows + i, 4 * simt::ThreadColumn() + j);
   }
   static __device__ __forceinline__ void Clear(Accumulator& tile) {
 #pragma unroll
@@ -189,8 +189,8 @@ class TileEngine<DataType::kFloat32> {
 
  private:
   static __device__ __forceinline__ void Load(float* tile, const MatrixView<float>& matrix) {
-    float32::LoadTile(tile, kTileSize, kTileSize, kStride, matrix.data, matrix.row_stride,
-                      matrix.rows, matrix.columns);
+    simt::LoadTile<DataType::kFloat32, kTileSize, kTileSize>(
+        tile, kStride, matrix.data, matrix.row_stride, matrix.rows, matrix.columns, matrix.aligned);
   }
 
   float* a_;

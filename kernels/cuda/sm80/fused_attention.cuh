@@ -59,7 +59,6 @@ __global__ void __launch_bounds__(FusedTile<kHeadDim, kGeneral>::kThreads)
   const auto query_fragments = QueryFragments<kHeadDim>(query_tile, warp_row, lane);
   const auto key_fragments = KeyFragments<kHeadDim>(key_tile, lane);
   const auto value_fragments = ValueFragments<kHeadDim>(value_tile, lane);
-  TilePosition position{static_cast<int>(work.first_row) + warp_row + lane / 4, 0};
   const ScoreUnit<kGeneral> unit(p);
 
   Accumulators<Tile::kFragmentsM, kHeadDim / 8> out;
@@ -82,7 +81,8 @@ __global__ void __launch_bounds__(FusedTile<kHeadDim, kGeneral>::kThreads)
     scores.Clear();
     MultiplyQueriesKeys<kDtype>(scores, query_fragments, key_fragments);
     const int key = block * Tile::kBlockN;
-    position.key = key + 2 * (lane % 4);
+    const TilePosition position{static_cast<int>(work.first_row) + warp_row + lane / 4,
+                                key + 2 * (lane % 4)};
     if constexpr (kGeneral) {
       if (unit.finished) FinishScores(scores, p, work, position);
       if (p.mask.data != nullptr) ApplyMask(scores, p, work, position);
@@ -97,9 +97,10 @@ __global__ void __launch_bounds__(FusedTile<kHeadDim, kGeneral>::kThreads)
     MultiplyWeightsValues<kDtype>(out, scores, value_fragments);
   }
 
-  FinishRows(out, softmax, p, work, unit.natural_factor, position.row, lane);
+  const int first_row = static_cast<int>(work.first_row) + warp_row + lane / 4;
+  FinishRows(out, softmax, p, work, unit.natural_factor, first_row, lane);
   if (p.out.dtype == DataType::kFloat32) {
-    StoreFloat32(out, p, work, position.row, lane);
+    StoreFloat32(out, p, work, first_row, lane);
   } else {
     StoreThroughShared<kDtype, kHeadDim>(out, shared, warp_row, p, work, lane);
   }

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "kernels/cuda/alignment.h"
 #include "kernels/cuda/cuda_status.h"
+#include "kernels/cuda/limits.h"
 #include "kernels/cuda/sm80/fused_attention.h"
 #include "kernels/cuda/sm80/tile_traits.h"
 #include "kernels/status_macros.h"
@@ -35,8 +36,8 @@ absl::Status Supports(const AttentionParams& p, const DeviceTraits& device) {
   if (p.q.dtype == DataType::kFloat32)
     return absl::UnimplementedError("q: dtype float32; float16 or bfloat16 is needed");
   if (p.probs != nullptr) return absl::UnimplementedError("probs: the fused kernel never has them");
-  if (p.seqlen_q > kMaxSeqlen || p.seqlen_k > kMaxSeqlen)
-    return absl::UnimplementedError(absl::StrCat("seqlen: more than ", kMaxSeqlen));
+  if (p.seqlen_q > kMaxTiledSeqlen || p.seqlen_k > kMaxTiledSeqlen)
+    return absl::UnimplementedError(absl::StrCat("seqlen: more than ", kMaxTiledSeqlen));
   return CheckAligned(p);
 }
 
@@ -47,14 +48,23 @@ bool NeedsGeneralVariant(const AttentionParams& p) {
          p.mask.data != nullptr || !(p.softmax_scale > 0.0f);
 }
 
+// Few query rows, or too few large tiles to give every multiprocessor one: twice as many half as
+// large finish sooner.
+template <int kHeadDim>
+bool IsSmall(const AttentionParams& p, const DeviceTraits& device) {
+  if (p.seqlen_q <= kShortSeqlenQ) return true;
+  const std::int64_t tiles_per_head = (p.seqlen_q - 1) / FusedTile<kHeadDim, false>::kBlockM + 1;
+  return p.batch_size * p.num_heads * tiles_per_head < device.num_multiprocessors;
+}
+
 // The plain variant where it computes `p` and has the shared memory; the general one for all else
-// and for few rows. Both give a row the same bits, so the choice may look at the whole batch.
+// and for small problems. Both give a row the same bits, so the choice may look at the whole batch.
 template <DataType kDtype, int kHeadDim>
 cudaError_t LaunchVariant(const AttentionParams& p, const ExecutionContext& context) {
   const auto stream = static_cast<cudaStream_t>(context.stream);
   const bool fits =
       FusedTile<kHeadDim, false>::kSharedBytes <= context.device.shared_memory_per_block_bytes;
-  if (NeedsGeneralVariant(p) || p.seqlen_q <= kShortSeqlenQ || !fits)
+  if (NeedsGeneralVariant(p) || IsSmall<kHeadDim>(p, context.device) || !fits)
     return LaunchFusedAttention<kDtype, kHeadDim, true>(p, stream);
   return LaunchFusedAttention<kDtype, kHeadDim, false>(p, stream);
 }

@@ -5,10 +5,6 @@
 
 namespace attnd::cuda::sm80 {
 
-// The widths that kernels are built for. Narrower heads use the next one; the missing columns are
-// zeros.
-inline constexpr int kHeadDims[] = {32, 64, 96, 128, 192, 256};
-
 // kHeadDim is 32, 64, 96, 128, 192 or 256: the wider of head_dim and head_dim_v, rounded up; the
 // missing columns are zeros.
 //
@@ -18,7 +14,7 @@ inline constexpr int kHeadDims[] = {32, 64, 96, 128, 192, 256};
 // The plain variant takes problems whose scores need no more than a positive scale and a length,
 // causal or window limit. It uses 32 rows a warp where registers allow: with 16, reading the keys'
 // fragments from shared memory takes longer than multiplying them. The general variant takes every
-// option, and problems of up to 64 query rows. Both visit keys in the same blocks and compute a row
+// option, and small problems. Both visit keys in the same blocks and compute a row
 // the same way, so that a row's bits do not depend on the variant.
 template <int kHeadDim, bool kGeneral>
 struct FusedTile {
@@ -39,8 +35,5 @@ struct FusedTile {
 
 // Query rows up to which the general variant's smaller tile is used for every problem.
 inline constexpr std::int64_t kShortSeqlenQ = 64;
-
-// Where key and query indices are 32-bit: no sequence may be longer.
-inline constexpr std::int64_t kMaxSeqlen = (std::int64_t{1} << 31) - 1024;
 
 }  // namespace attnd::cuda::sm80

@@ -3,9 +3,9 @@
 
 #include "kernels/kernel_registry.h"
 
-namespace attnd::cuda::float32 {
+namespace attnd::cuda::simt {
 
 // Algorithm "fused": float32, any head_dim and head_dim_v, any strides, all options but probs.
 KernelImplementation FusedImplementation();
 
-}  // namespace attnd::cuda::float32
+}  // namespace attnd::cuda::simt

@@ -5,7 +5,9 @@
 
 #include <cstdint>
 
-namespace attnd::cuda::float32 {
+#include "kernels/cuda/element.cuh"
+
+namespace attnd::cuda::simt {
 
 inline constexpr int kThreads = 128;
 inline constexpr int kThreadColumns = 16;
@@ -17,16 +19,44 @@ __device__ __forceinline__ int ThreadColumn() { return threadIdx.x % kThreadColu
 // threads read 16 bytes of start in different banks.
 inline constexpr int kPadding = 4;
 
-// Copies rows [0, valid_rows) x columns [0, valid_columns) of a matrix to the tile, and zeros to
-// the rest of its rows x columns. Called by all threads.
-__device__ __forceinline__ void LoadTile(float* tile, int rows, int columns, int tile_stride,
-                                         const float* matrix, std::int64_t row_stride,
-                                         std::int64_t valid_rows, std::int64_t valid_columns) {
-  for (int index = threadIdx.x; index < rows * columns; index += kThreads) {
-    const int row = index / columns;
-    const int column = index % columns;
-    const bool valid = row < valid_rows && column < valid_columns;
-    tile[row * tile_stride + column] = valid ? matrix[row * row_stride + column] : 0.0f;
+// Copies rows [0, valid_rows) x columns [0, valid_columns) of a matrix to the tile, widened, and
+// zeros to the rest of its kRows x kColumns. Called by all threads. `aligned`: every row of the
+// matrix starts at a multiple of 16 bytes, and valid_columns is a multiple of 8.
+template <DataType kDtype, int kRows, int kColumns>
+__device__ __forceinline__ void LoadTile(float* tile, int tile_stride,
+                                         const typename Element<kDtype>::Storage* matrix,
+                                         std::int64_t row_stride, std::int64_t valid_rows,
+                                         std::int64_t valid_columns, bool aligned) {
+  using Storage = typename Element<kDtype>::Storage;
+  if (!aligned) {
+    for (int index = threadIdx.x; index < kRows * kColumns; index += kThreads) {
+      const int row = index / kColumns;
+      const int column = index % kColumns;
+      const bool valid = row < valid_rows && column < valid_columns;
+      tile[row * tile_stride + column] =
+          valid ? Element<kDtype>::ToFloat(matrix[row * row_stride + column]) : 0.0f;
+    }
+    return;
+  }
+  constexpr int kVector = 16 / sizeof(Storage);
+  constexpr int kVectorsPerRow = kColumns / kVector;
+  constexpr int kVectors = kRows * kVectorsPerRow;
+  static_assert(kVectors % kThreads == 0);
+#pragma unroll 8
+  for (int i = 0; i < kVectors / kThreads; ++i) {
+    const int index = i * kThreads + threadIdx.x;
+    const int row = index / kVectorsPerRow;
+    const int column = index % kVectorsPerRow * kVector;
+    uint4 bits = make_uint4(0, 0, 0, 0);
+    if (row < valid_rows && column < valid_columns)
+      bits = *reinterpret_cast<const uint4*>(matrix + row * row_stride + column);
+    const Storage* const elements = reinterpret_cast<const Storage*>(&bits);
+    float* const destination = tile + row * tile_stride + column;
+#pragma unroll
+    for (int e = 0; e < kVector; e += 4)
+      *reinterpret_cast<float4*>(destination + e) = make_float4(
+          Element<kDtype>::ToFloat(elements[e]), Element<kDtype>::ToFloat(elements[e + 1]),
+          Element<kDtype>::ToFloat(elements[e + 2]), Element<kDtype>::ToFloat(elements[e + 3]));
   }
 }
 
@@ -88,4 +118,4 @@ __device__ __forceinline__ void Multiply(float (&out)[kRows][kColumns], const fl
   }
 }
 
-}  // namespace attnd::cuda::float32
+}  // namespace attnd::cuda::simt

@@ -1,0 +1,8 @@
+#include "kernels/cuda/simt/tile_attention.cuh"
+
+namespace attnd::cuda::simt {
+
+template cudaError_t LaunchTileAttention<DataType::kBFloat16, 1>(const AttentionParams&,
+                                                                 cudaStream_t);
+
+}  // namespace attnd::cuda::simt
