@@ -28,18 +28,18 @@ ExitCode Failure(const absl::Status& status) {
 void ServerFlags::AddTo(FlagSet& flags) {
   flags.Add("server", "TARGET", "where the server is (default localhost:8001)", &target);
   flags.Add("timeout", "TIME", "deadline of each call, such as 500ms (default 60s)", &timeout);
-  flags.Add("transport", "KIND", "auto, unary or stream (default auto: by size)", &transport);
+  flags.Add("call", "KIND", "unary, stream, or auto: by size (default auto)", &call_kind);
 }
 
 absl::StatusOr<CallOptions> ServerFlags::ToCallOptions() const {
   CallOptions options{.timeout = timeout};
-  if (transport == "unary") {
-    options.transport = Transport::kUnary;
-  } else if (transport == "stream") {
-    options.transport = Transport::kStream;
-  } else if (transport != "auto") {
+  if (call_kind == "unary") {
+    options.kind = CallKind::kUnary;
+  } else if (call_kind == "stream") {
+    options.kind = CallKind::kStream;
+  } else if (call_kind != "auto") {
     return absl::InvalidArgumentError(
-        absl::StrCat("--transport: \"", transport, "\" is not auto, unary or stream"));
+        absl::StrCat("--call: \"", call_kind, "\" is not unary, stream or auto"));
   }
   return options;
 }

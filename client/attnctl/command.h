@@ -38,10 +38,10 @@ ExitCode Failure(const absl::Status& status);
 struct ServerFlags {
   std::string target = "localhost:8001";
   absl::Duration timeout = absl::Seconds(60);
-  std::string transport = "auto";
+  std::string call_kind = "auto";
 
   void AddTo(FlagSet& flags);
-  // InvalidArgument for an unknown transport.
+  // InvalidArgument for an unknown kind of call.
   absl::StatusOr<CallOptions> ToCallOptions() const;
   absl::StatusOr<std::unique_ptr<Client>> Connect() const;
 };

@@ -161,7 +161,7 @@ absl::StatusOr<AttendReply> Client::Attend(const v1::AttentionSpec& spec,
   const bool fits = FitsOneMessage(TotalBytes(inputs) + spec.ByteSizeLong(),
                                    expected.value_or(ResultBytes{}).total());
   const bool streamed =
-      call.transport == Transport::kStream || (call.transport == Transport::kAutomatic && !fits);
+      call.kind == CallKind::kStream || (call.kind == CallKind::kAutomatic && !fits);
 
   LentMemory lent;  // its destructor waits; all that refers to the inputs is gone by then
   int attempts = 0;

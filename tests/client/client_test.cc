@@ -120,8 +120,8 @@ TEST_F(ClientTest, AttendWritesIntoTheCallersMemory) {
 TEST_F(ClientTest, AttendWithoutRowsGivesAnEmptyResult) {
   const Problem problem(0);
   const auto client = Connect();
-  for (const Transport transport : {Transport::kUnary, Transport::kStream}) {
-    const auto reply = client->Attend(problem.spec, problem.inputs(), {.transport = transport});
+  for (const CallKind kind : {CallKind::kUnary, CallKind::kStream}) {
+    const auto reply = client->Attend(problem.spec, problem.inputs(), {.kind = kind});
     ASSERT_TRUE(reply.ok()) << reply.status();
     EXPECT_TRUE(reply->out.empty());
   }
@@ -171,9 +171,9 @@ TEST_F(ClientTest, UnavailableIsRepeatedUntilItSucceeds) {
   const Refusal refusal{.status = {grpc::StatusCode::UNAVAILABLE, "draining"}};
   const Problem problem(5);
   const auto client = Connect();
-  for (const Transport transport : {Transport::kUnary, Transport::kStream}) {
+  for (const CallKind kind : {CallKind::kUnary, CallKind::kStream}) {
     service_.RefuseNext({refusal, refusal, refusal});
-    const auto reply = client->Attend(problem.spec, problem.inputs(), {.transport = transport});
+    const auto reply = client->Attend(problem.spec, problem.inputs(), {.kind = kind});
     ASSERT_TRUE(reply.ok()) << reply.status();
     EXPECT_EQ(reply->attempts, 4);
     EXPECT_EQ(Floats(reply->out), problem.q);
@@ -250,12 +250,11 @@ TEST_F(ClientTest, TheDeadlineEndsACallThatIsNotAnswered) {
   service_.HoldCalls();
   const Problem problem(5);
   const auto client = Connect();
-  for (const Transport transport : {Transport::kUnary, Transport::kStream}) {
-    const absl::Status status =
-        client
-            ->Attend(problem.spec, problem.inputs(),
-                     {.timeout = absl::Milliseconds(50), .transport = transport})
-            .status();
+  for (const CallKind kind : {CallKind::kUnary, CallKind::kStream}) {
+    const absl::Status status = client
+                                    ->Attend(problem.spec, problem.inputs(),
+                                             {.timeout = absl::Milliseconds(50), .kind = kind})
+                                    .status();
     EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded) << status;
   }
   service_.ReleaseCalls();
@@ -269,7 +268,7 @@ TEST_F(ClientTest, TheDeadlineEndsAnUploadThatIsNotRead) {
   const absl::Status status =
       client
           ->Attend(problem.spec, problem.inputs(),
-                   {.timeout = absl::Milliseconds(300), .transport = Transport::kStream})
+                   {.timeout = absl::Milliseconds(300), .kind = CallKind::kStream})
           .status();
   EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded) << status;
   EXPECT_LT(absl::Now() - start, absl::Seconds(20));
@@ -313,7 +312,7 @@ TEST_F(ClientTest, ManyThreadsShareOneClient) {
       for (int i = 0; i < 20; ++i) {
         const auto reply =
             client->Attend(problem.spec, problem.inputs(),
-                           {.transport = i % 2 == 0 ? Transport::kUnary : Transport::kStream});
+                           {.kind = i % 2 == 0 ? CallKind::kUnary : CallKind::kStream});
         right[t] += reply.ok() && Floats(reply->out) == problem.q;
       }
     });
@@ -366,7 +365,7 @@ TEST_F(StreamingClientTest, ProblemsBeyondTheMessageLimitAreStreamed) {
 TEST_F(StreamingClientTest, ASmallProblemWithALargeResultIsStreamed) {
   Problem problem(20);
   EXPECT_FALSE(ConnectToSmall()
-                   ->Attend(problem.spec, problem.inputs(), {.transport = Transport::kUnary})
+                   ->Attend(problem.spec, problem.inputs(), {.kind = CallKind::kUnary})
                    ->streamed);
   problem.spec.set_head_dim_v(8);
   problem.spec.set_return_probs(true);  // 9600 bytes

@@ -54,7 +54,7 @@ struct ClientOptions {
 };
 
 // How the tensors of a call travel.
-enum class Transport : std::uint8_t {
+enum class CallKind : std::uint8_t {
   kAutomatic,  // one message each way if request and result fit the server's limit, else a stream
   kUnary,
   kStream,
@@ -62,7 +62,7 @@ enum class Transport : std::uint8_t {
 
 struct CallOptions {
   absl::Duration timeout = absl::Seconds(60);  // for the whole call, repeats included
-  Transport transport = Transport::kAutomatic;
+  CallKind kind = CallKind::kAutomatic;
 };
 
 // The tensors of a request, laid out as AttendRequest says; `mask` and `bias` only if the spec has
