@@ -92,7 +92,8 @@ std::int64_t FusedRun::WantedTileRows(std::int64_t total_rows) const {
   if (!parallel_for_) return most;
   constexpr std::int64_t kTasksPerThread = 6;
   constexpr std::int64_t kFewestRows = 4 * kStripRows;
-  const std::int64_t even = total_rows / (kTasksPerThread * parallel_for_->MaxParallelism());
+  const std::int64_t even =
+      total_rows / (kTasksPerThread * std::max(1, parallel_for_->MaxParallelism()));
   return std::clamp(even / kStripRows * kStripRows, kFewestRows, most);
 }
 

@@ -12,7 +12,7 @@ namespace attnd::cpu {
 //
 // Results depend on a sequence's own shape, head dims and options, not on the batch, threads,
 // strides or alignment. A masked or padding key reaches no row, whatever its values. Beside the
-// workspace, each thread that runs tasks keeps scratch memory of at most 1.2 MB (scratch.h).
+// workspace, each thread that runs tasks keeps scratch memory of at most 0.7 MB (scratch.h).
 KernelImplementation FusedImplementation();
 
 }  // namespace attnd::cpu
