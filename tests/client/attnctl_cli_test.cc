@@ -1,4 +1,4 @@
-// The program attnctl, run as a user does.
+// The programs attnctl and client/examples/attend, run as a user does.
 #include <gmock/gmock.h>
 #include <google/protobuf/struct.pb.h>
 #include <google/protobuf/util/json_util.h>
@@ -26,9 +26,8 @@ struct Ran {
   std::string output;  // standard output and error
 };
 
-Ran Attnctl(const std::string& arguments, const char* redirection = "2>&1") {
+Ran RunCommand(const std::string& command) {
   Ran run;
-  const std::string command = absl::StrCat(ATTND_ATTNCTL_BINARY, " ", arguments, " ", redirection);
   std::FILE* const pipe = popen(command.c_str(), "r");
   if (pipe == nullptr) return run;
   char buffer[4096];
@@ -38,6 +37,10 @@ Ran Attnctl(const std::string& arguments, const char* redirection = "2>&1") {
   const int status = pclose(pipe);
   if (WIFEXITED(status)) run.exit_code = WEXITSTATUS(status);
   return run;
+}
+
+Ran Attnctl(const std::string& arguments, const char* redirection = "2>&1") {
+  return RunCommand(absl::StrCat(ATTND_ATTNCTL_BINARY, " ", arguments, " ", redirection));
 }
 
 TEST(AttnctlUsageTest, AWrongCommandLineExitsWith2AndSaysWhatIsWrong) {
@@ -252,6 +255,14 @@ TEST_F(AttnctlTest, BenchPrintsTheLadderOfGenerations) {
     EXPECT_THAT(run.output, HasSubstr(kernel));
   }
   EXPECT_THAT(run.output, Not(HasSubstr("nan")));
+}
+
+TEST(AttendExampleTest, PrintsItsResult) {
+  testing::RealServer server;
+  const Ran run = RunCommand(absl::StrCat(ATTND_EXAMPLE_BINARY, " ", server.target(), " 2>&1"));
+  EXPECT_EQ(run.exit_code, 0) << run.output;
+  EXPECT_THAT(run.output, HasSubstr("out: 131072 values"));
+  EXPECT_THAT(run.output, HasSubstr("cpu_fused: "));
 }
 
 }  // namespace
