@@ -3,9 +3,9 @@ same GPU, one run.
 
     python3 compare_torch_cuda.py --library build/cuda/kernels/libattnd_kernels.so --json out.json
 
-Prints three tables: the fused kernel over head dimensions and lengths, naive against PyTorch's math
-backend, and the ladder of generations with bytes moved, memory beside inputs and outputs, and error
-against float64. Times are medians of graph replays.
+Prints four tables: the fused kernel over head dimensions and lengths, one query row over long keys,
+naive against PyTorch's math backend, and the ladder of generations with bytes moved, memory beside
+inputs and outputs, and error against float64. Times are medians of graph replays.
 """
 
 import argparse
@@ -27,20 +27,20 @@ REPLAYS = 7
 GRAPH_MS = 10  # of work in one graph, roughly
 
 
-def case_of(b, h, n, d, causal=False, dtype="bfloat16", hkv=None):
-    return dict(b=b, h=h, hkv=hkv or h, n=n, d=d, causal=causal, dtype=dtype)
+def case_of(b, h, n, d, causal=False, dtype="bfloat16", hkv=None, nq=None):
+    return dict(b=b, h=h, hkv=hkv or h, nq=nq or n, n=n, d=d, causal=causal, dtype=dtype)
 
 
 def make_inputs(case):
     torch.manual_seed(case["n"] + case["d"])
     options = dict(device="cuda", dtype=getattr(torch, case["dtype"]))
-    q = torch.randn(case["b"], case["h"], case["n"], case["d"], **options)
+    q = torch.randn(case["b"], case["h"], case["nq"], case["d"], **options)
     k = torch.randn(case["b"], case["hkv"], case["n"], case["d"], **options)
     return q, k, torch.randn_like(k)
 
 
 def flops(case):
-    total = 4.0 * case["b"] * case["h"] * case["n"] ** 2 * case["d"]
+    total = 4.0 * case["b"] * case["h"] * case["nq"] * case["n"] * case["d"]
     return total / 2 if case["causal"] else total
 
 
@@ -133,6 +133,26 @@ def compare_fused(library, quick):
     return rows
 
 
+def compare_decode(library):
+    print("\none query row, 32 heads over 8, D128: GB/s of k and v; in brackets time of torch / of attnd")
+    rows = []
+    for b, n in ((1, 1024), (1, 8192), (16, 8192), (64, 8192)):
+        case = case_of(b, 32, n, 128, hkv=8, nq=1)
+        q, k, v = make_inputs(case)
+        ms, _, _ = time_attnd(library, case, q, k, v, "fused")
+        row = dict(case, attnd_ms=ms)
+        text = f"B{b} keys {n}: attnd {(k.nbytes + v.nbytes) / ms / 1e6:7.1f} ({ms:.4f} ms)"
+        for name in ("flash", "cudnn"):
+            timed = time_torch(case, q, k, v, name)
+            if timed is None:
+                continue
+            row[name + "_ms"] = timed[0]
+            text += f"  {name} {(k.nbytes + v.nbytes) / timed[0] / 1e6:7.1f} ({timed[0] / ms:4.2f})"
+        print(text, flush=True)
+        rows.append(row)
+    return rows
+
+
 def compare_naive(library):
     print("\nnaive: ms of each; in brackets time of torch / time of attnd")
     rows = []
@@ -220,6 +240,7 @@ def main():
     )
     print(versions)
     results = dict(versions, fused=compare_fused(library, arguments.quick))
+    results["decode"] = compare_decode(library)
     results["naive"] = compare_naive(library)
     results["generations"] = compare_generations(library)
     if arguments.json:

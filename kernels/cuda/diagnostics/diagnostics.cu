@@ -1,5 +1,6 @@
 #include "kernels/cuda/diagnostics/diagnostics.h"
 #include "kernels/cuda/diagnostics/warp_row.cuh"
+#include "kernels/online_softmax.h"
 
 namespace attnd::cuda {
 namespace {

@@ -1,5 +1,4 @@
-// One query row computed by one warp, its dimensions spread over the lanes: what the two_pass and
-// online generations share.
+// One query row looked at by one warp, its dimensions spread over the lanes.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +6,6 @@
 #include "kernels/attention_score.h"
 #include "kernels/cuda/element.cuh"
 #include "kernels/cuda/grid.cuh"
-#include "kernels/online_softmax.h"
 
 namespace attnd::cuda {
 
@@ -45,7 +43,7 @@ __device__ __forceinline__ float Dot(const LaneVector<kSlots>& a, const LaneVect
   return sum;
 }
 
-// The query row of a warp, its scores and where its results go.
+// The query row of a warp and its scores.
 template <DataType kDtype, int kSlots>
 struct WarpRow {
   const AttentionParams& p;
@@ -56,7 +54,6 @@ struct WarpRow {
   RowScorer scorer;
   LaneVector<kSlots> q;
   std::int64_t k_offset;  // of key 0 of this head
-  std::int64_t v_offset;
 
   // Row number `index` of the problem: rows of the longest sequence, heads, sequences, the first
   // fastest.
@@ -68,18 +65,12 @@ struct WarpRow {
     bounds = BoundsOf(p, b);
   }
 
-  __device__ __forceinline__ bool IsPadding() const {
-    return row >= bounds.seqlen_q && row < bounds.room_q;
-  }
-  __device__ __forceinline__ bool IsOutside() const { return row >= bounds.room_q; }
-
   __device__ __forceinline__ void Load() {
     scorer = MakeRowScorer(p, bounds, b, head, row);
     q = LoadRow<kDtype, kSlots>(p.q.data, RowOffset(p.q, bounds.q_batch, bounds.q_begin, row, head),
                                 p.head_dim);
     const std::int64_t kv_head = KvHeadOf(p, head);
     k_offset = RowOffset(p.k, bounds.k_batch, bounds.k_begin, 0, kv_head);
-    v_offset = RowOffset(p.v, bounds.k_batch, bounds.k_begin, 0, kv_head);
   }
 
   __device__ __forceinline__ float Score(std::int64_t key) const {
@@ -87,46 +78,7 @@ struct WarpRow {
         Dot(q, LoadRow<kDtype, kSlots>(p.k.data, k_offset + key * p.k.seq_stride, p.head_dim)),
         key);
   }
-
-  __device__ __forceinline__ LaneVector<kSlots> Value(std::int64_t key) const {
-    return LoadRow<kDtype, kSlots>(p.v.data, v_offset + key * p.v.seq_stride, p.head_dim_v);
-  }
-
-  // Stores factor * sum as the row of out, and lse.
-  __device__ __forceinline__ void Store(const LaneVector<kSlots>& sum, float factor,
-                                        float lse) const {
-    const int lane = threadIdx.x % 32;
-    const std::int64_t offset = RowOffset(p.out, bounds.q_batch, bounds.q_begin, row, head);
-#pragma unroll
-    for (int i = 0; i < kSlots; ++i)
-      if (32 * i + lane < p.head_dim_v)
-        StoreFromFloat(p.out.data, p.out.dtype, offset + 32 * i + lane, factor * sum.values[i]);
-    if (p.lse != nullptr && lane == 0) p.lse[LseOffset(p, bounds, head, row)] = lse;
-  }
 };
-
-// One warp a row; attend(row) computes and stores a row that is within its sequence's length.
-template <DataType kDtype, int kSlots, typename Attend>
-__device__ __forceinline__ void ForWarpRow(const AttentionParams& p, std::int64_t first_block,
-                                           Attend attend) {
-  const std::int64_t index = (first_block + blockIdx.x) * kWarpsPerBlock + threadIdx.x / 32;
-  if (index >= p.batch_size * p.num_heads * p.seqlen_q) return;
-  WarpRow<kDtype, kSlots> row(p, index);
-  if (row.IsOutside()) return;
-  if (row.IsPadding()) return row.Store(LaneVector<kSlots>(), 0.0f, NegativeInfinity());
-  row.Load();
-  attend(row);
-}
-
-// Launches kernel(p, first block) over all rows.
-template <typename Kernel>
-cudaError_t LaunchWarpRows(const AttentionParams& p, Kernel kernel, cudaStream_t stream) {
-  const std::int64_t rows = p.batch_size * p.num_heads * p.seqlen_q;
-  return LaunchInRanges((rows + kWarpsPerBlock - 1) / kWarpsPerBlock,
-                        [&](unsigned blocks, std::int64_t first) {
-                          kernel<<<blocks, 32 * kWarpsPerBlock, 0, stream>>>(p, first);
-                        });
-}
 
 // Calls launch.template operator()<dtype, slots>() for the dtype and the wider head dimension of
 // `p`.
