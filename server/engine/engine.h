@@ -21,7 +21,8 @@ namespace attnd {
 // How a caller's wish to stop reaches work that waits or runs.
 struct CallControl {
   absl::Time deadline = absl::InfiniteFuture();
-  std::function<bool()> cancelled = nullptr;  // may be empty; called from any thread
+  // May be empty. Called from any thread, also under the engine's locks: quick, and never back into the engine.
+  std::function<bool()> cancelled = nullptr;
   int priority = 0;                 // higher goes first among those that wait; within one priority, in order of arrival
 
   // OK, Cancelled or DeadlineExceeded, at the time `now`.
@@ -64,7 +65,8 @@ class Engine {
                      std::function<void(absl::StatusOr<std::unique_ptr<AttentionJob>>)> admitted) = 0;
 
   // Runs an admitted job whose inputs are complete and calls `done` once, on this thread or another, with the job if it
-  // succeeded.
+  // succeeded. Errors: DeadlineExceeded and Cancelled, within milliseconds while the job waits for its turn and else before
+  // its next stage; those of the device; Unavailable when the engine ends first.
   virtual void Submit(std::unique_ptr<AttentionJob> job, CallControl control,
                       std::function<void(absl::StatusOr<std::unique_ptr<AttentionJob>>)> done) = 0;
 

@@ -11,12 +11,15 @@ namespace {
 // default kernel, of the order of the two thread switches that it is spared.
 constexpr double kInlineFlops = 2e6;
 
+absl::Status ShuttingDown() { return absl::UnavailableError("the server is shutting down"); }
+
 }  // namespace
 
 Pipeline::Pipeline(Device* device, Device* host, const Clock* clock, int num_workers)
     : device_(device), host_(host), clock_(clock) {
   workers_.reserve(num_workers);
   for (int i = 0; i < num_workers; ++i) workers_.emplace_back([this] { WorkerMain(); });
+  watcher_ = std::thread([this] { WatcherMain(); });
 }
 
 Pipeline::~Pipeline() {
@@ -27,11 +30,10 @@ Pipeline::~Pipeline() {
     unserved.swap(queue_);
   }
   work_.notify_all();
-  for (auto& [order, task] : unserved) {
-    task.job.reset();
-    task.done(absl::UnavailableError("the server is shutting down"));
-  }
+  crowded_.notify_all();
+  for (auto& [order, task] : unserved) Fail(std::move(task), ShuttingDown());
   for (std::thread& worker : workers_) worker.join();
+  watcher_.join();
 }
 
 void Pipeline::Submit(std::unique_ptr<Job> job, CallControl control, Done done) {
@@ -39,11 +41,16 @@ void Pipeline::Submit(std::unique_ptr<Job> job, CallControl control, Done done) 
   const int priority = control.priority;
   Task task{std::move(job), std::move(control), std::move(done), clock_->Now()};
   if (small) return Run(std::move(task));
+  bool crowded = false;
   {
     const std::lock_guard lock(mu_);
-    queue_.emplace(QueueOrder{priority, arrivals_++}, std::move(task));
+    if (!stopping_) queue_.emplace(QueueOrder{priority, arrivals_++}, std::move(task));
+    crowded = IsCrowded();
   }
+  // Nobody serves the queue any more.
+  if (task.job != nullptr) return Fail(std::move(task), ShuttingDown());
   work_.notify_one();
+  if (crowded) crowded_.notify_one();
 }
 
 bool Pipeline::IsSmall(const AttentionPlan& plan) const {
@@ -53,7 +60,9 @@ bool Pipeline::IsSmall(const AttentionPlan& plan) const {
 void Pipeline::WorkerMain() {
   std::unique_lock lock(mu_);
   for (;;) {
+    ++idle_workers_;
     work_.wait(lock, [this] { return stopping_ || !queue_.empty(); });
+    --idle_workers_;
     if (stopping_) return;
     Task task = std::move(queue_.extract(queue_.begin()).mapped());
     lock.unlock();
@@ -62,11 +71,46 @@ void Pipeline::WorkerMain() {
   }
 }
 
+void Pipeline::WatcherMain() {
+  std::unique_lock lock(mu_);
+  while (!stopping_) {
+    crowded_.wait(lock, [this] { return stopping_ || IsCrowded(); });
+    std::vector<std::pair<Task, absl::Status>> overdue = TakeOverdue();
+    if (overdue.empty()) {
+      crowded_.wait_for(lock, kWatchInterval, [this] { return stopping_; });
+      continue;
+    }
+    lock.unlock();
+    for (auto& [task, status] : overdue) Fail(std::move(task), status);
+    overdue.clear();
+    lock.lock();
+  }
+}
+
+std::vector<std::pair<Pipeline::Task, absl::Status>> Pipeline::TakeOverdue() {
+  std::vector<std::pair<Task, absl::Status>> overdue;
+  const absl::Time now = clock_->Now();
+  for (auto it = queue_.begin(); it != queue_.end();) {
+    absl::Status status = it->second.control.Check(now);
+    if (status.ok()) {
+      ++it;
+      continue;
+    }
+    overdue.emplace_back(std::move(it->second), std::move(status));
+    it = queue_.erase(it);
+  }
+  return overdue;
+}
+
 void Pipeline::Run(Task task) {
   task.job->AddQueueTime(clock_->Now() - task.submitted);
   const absl::Status status =
       task.job->Run(*device_, *host_, [&] { return task.control.Check(clock_->Now()); });
-  if (status.ok()) return task.done(std::move(task.job));
+  if (!status.ok()) return Fail(std::move(task), status);
+  task.done(std::move(task.job));
+}
+
+void Pipeline::Fail(Task task, const absl::Status& status) {
   task.job.reset();
   task.done(status);
 }

@@ -2,12 +2,14 @@
 // the computing of another.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -25,6 +27,9 @@ namespace attnd {
 // Thread-safe.
 class Pipeline {
  public:
+  // How long a job that waits for a worker may outlast its deadline or its caller's patience.
+  static constexpr std::chrono::milliseconds kWatchInterval{5};
+
   // With the job if it succeeded. Otherwise the job, and all it held, is gone before the call.
   using Done = absl::AnyInvocable<void(absl::StatusOr<std::unique_ptr<Job>>)>;
 
@@ -33,9 +38,10 @@ class Pipeline {
   // Finishes the jobs that are on the device; answers those that still wait with Unavailable.
   ~Pipeline();
 
-  // Runs the job when its turn comes and calls `done` once, on a worker. The deadline and
-  // cancellation are looked at then, and before each stage. A small job on a device with unified
-  // memory runs on the calling thread at once: handing it to a worker would cost more than it does.
+  // Runs the job when its turn comes and calls `done` once, on a thread of the pipeline. The
+  // deadline and cancellation are looked at while the job waits, every kWatchInterval, and before
+  // each stage. A small job on a device with unified memory runs on the calling thread at once:
+  // handing it to a worker would cost more than it does.
   void Submit(std::unique_ptr<Job> job, CallControl control, Done done);
 
  private:
@@ -47,7 +53,15 @@ class Pipeline {
   };
 
   void WorkerMain();
+  void WatcherMain();
+  // More jobs wait than there are workers about to take one.
+  bool IsCrowded() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    return static_cast<int>(queue_.size()) > idle_workers_;
+  }
+  // Takes those who need not wait any longer out of the queue, each with the reason.
+  std::vector<std::pair<Task, absl::Status>> TakeOverdue() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Run(Task task);
+  static void Fail(Task task, const absl::Status& status);
   bool IsSmall(const AttentionPlan& plan) const;
 
   Device* const device_;
@@ -56,10 +70,14 @@ class Pipeline {
 
   std::mutex mu_;
   std::condition_variable work_;
+  std::condition_variable crowded_;
   std::map<QueueOrder, Task> queue_ ABSL_GUARDED_BY(mu_);
   std::uint64_t arrivals_ ABSL_GUARDED_BY(mu_) = 0;
+  int idle_workers_ ABSL_GUARDED_BY(mu_) = 0;
   bool stopping_ ABSL_GUARDED_BY(mu_) = false;
-  std::vector<std::thread> workers_;  // last, so that the threads see every other member made
+  // Last, so that the threads see every other member made.
+  std::vector<std::thread> workers_;
+  std::thread watcher_;
 };
 
 }  // namespace attnd

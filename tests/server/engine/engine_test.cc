@@ -281,6 +281,49 @@ TEST_P(EngineTest, AWaitingRequestIsAnsweredAtItsDeadlineOrWhenCancelled) {
   EXPECT_EQ(waiting.get().status().code(), absl::StatusCode::kCancelled);
 }
 
+// While another job keeps the only worker busy.
+TEST_P(EngineTest, AJobThatWaitsForAWorkerIsAnsweredAtItsDeadlineOrWhenCancelled) {
+  engine_ = nullptr;
+  engine_ = CreateEngine({.num_workers = 1}, *device_, &metrics_);
+  std::promise<void> busy;
+  std::promise<void> release;
+  device_->on_stage = [&busy, released = release.get_future().share()](Stage stage) {
+    if (stage != Stage::kCopyIn) return absl::OkStatus();
+    busy.set_value();
+    released.wait();
+    return absl::OkStatus();
+  };
+  std::vector<std::unique_ptr<AttentionJob>> jobs;
+  for (int i = 0; i < 3; ++i) {
+    JobOr job = Admit(LargeProblem());
+    ASSERT_TRUE(job.ok()) << job.status();
+    FillInputs(**job, 1.0f);
+    jobs.push_back(*std::move(job));
+  }
+  std::future<JobOr> running = SubmitLater(std::move(jobs[0]));
+  busy.get_future().wait();
+
+  CallControl soon;
+  soon.deadline = absl::Now() + absl::Milliseconds(20);
+  std::future<JobOr> late = SubmitLater(std::move(jobs[1]), soon);
+  std::atomic<bool> cancelled{false};
+  CallControl cancellable;
+  cancellable.cancelled = [&cancelled] { return cancelled.load(); };
+  std::future<JobOr> dropped = SubmitLater(std::move(jobs[2]), cancellable);
+  EXPECT_EQ(dropped.wait_for(std::chrono::seconds(0)), std::future_status::timeout);
+  cancelled = true;
+  EXPECT_EQ(late.wait_for(std::chrono::seconds(10)), std::future_status::ready);
+  EXPECT_EQ(dropped.wait_for(std::chrono::seconds(10)), std::future_status::ready);
+  EXPECT_GE(absl::Now(), soon.deadline);
+  EXPECT_EQ(engine_->requests_in_flight(), 1);
+
+  release.set_value();
+  EXPECT_EQ(late.get().status().code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(dropped.get().status().code(), absl::StatusCode::kCancelled);
+  EXPECT_TRUE(running.get().ok());
+  ExpectNothingHeld();
+}
+
 TEST_P(EngineTest, WhatCanNeverFitIsRefused) {
   const absl::Status status = Admit(MakeProblem(100000, 1, 32)).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
