@@ -8,7 +8,7 @@
 #include "attnd/v1/attention.pb.h"
 #include "kernels/attention_shape.h"
 #include "kernels/status_macros.h"
-#include "server/rpc/error_details.h"
+#include "server/rpc/field_checks.h"
 #include "server/rpc/proto_enums.h"
 #include "server/rpc/wire_reader.h"
 #include "server/rpc/wire_writer.h"
@@ -64,12 +64,6 @@ absl::Status ReadField(const WireField& field, MergeRequestView* request) {
     default:
       return absl::OkStatus();
   }
-}
-
-absl::Status CheckRange(const char* name, std::int64_t value, std::int64_t least,
-                        std::int64_t most) {
-  if (value >= least && value <= most) return absl::OkStatus();
-  return FieldError(name, absl::StrCat("is ", value, ", accepted: ", least, " to ", most));
 }
 
 absl::Status CheckBytes(const char* name, const WireBytesView& bytes, std::int64_t values,

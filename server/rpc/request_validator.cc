@@ -1,6 +1,5 @@
 #include "server/rpc/request_validator.h"
 
-#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <string>
@@ -9,43 +8,17 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "kernels/attention_shape.h"
 #include "kernels/status_macros.h"
-#include "server/rpc/error_details.h"
+#include "server/rpc/field_checks.h"
 #include "server/rpc/proto_enums.h"
+#include "server/rpc/sequence_lengths.h"
 
 namespace attnd {
 namespace {
 
-constexpr std::int64_t kMaxSeqlen =
-    std::numeric_limits<std::int32_t>::max();  // lengths are int32 on the device
 constexpr std::int64_t kMaxHeads = 65536;
 constexpr std::int64_t kMaxHeadDim = 256;
 constexpr std::int64_t kHeadDimStep = 8;
-
-using Int64List = google::protobuf::RepeatedField<google::protobuf::int64>;
-
-template <typename Value>
-absl::Status Refused(absl::string_view field, const Value& value, absl::string_view accepted) {
-  return FieldError(field, absl::StrCat("is ", value, ", accepted: ", accepted));
-}
-
-std::string Element(absl::string_view list, std::int64_t index) {
-  return absl::StrCat(list, "[", index, "]");
-}
-
-absl::Status CheckRange(absl::string_view field, std::int64_t value, std::int64_t least,
-                        std::int64_t most) {
-  if (value >= least && value <= most) return absl::OkStatus();
-  return Refused(field, value, absl::StrCat(least, " to ", most));
-}
-
-absl::Status CheckCount(absl::string_view list, std::int64_t count, std::int64_t needed,
-                        absl::string_view meaning) {
-  if (count == needed) return absl::OkStatus();
-  return FieldError(
-      list, absl::StrCat("has ", count, " entries, accepted: ", needed, " (", meaning, ")"));
-}
 
 absl::Status CheckHeadDim(absl::string_view field, std::int64_t value) {
   if (value >= kHeadDimStep && value <= kMaxHeadDim && value % kHeadDimStep == 0)
@@ -53,16 +26,6 @@ absl::Status CheckHeadDim(absl::string_view field, std::int64_t value) {
   return Refused(
       field, value,
       absl::StrCat("a multiple of ", kHeadDimStep, ", ", kHeadDimStep, " to ", kMaxHeadDim));
-}
-
-// Product of sizes that are not negative, or an error where it does not fit in 63 bits.
-absl::StatusOr<std::int64_t> Product(absl::string_view what,
-                                     std::initializer_list<std::int64_t> factors) {
-  std::int64_t product = 1;
-  for (const std::int64_t factor : factors)
-    product = product < 0 ? product : CheckedMultiply(product, factor);
-  if (product < 0) return FieldError(what, "its size in bytes does not fit in 63 bits");
-  return product;
 }
 
 // Turns one spec into one problem: each step checks a group of fields and fills the part of the
@@ -75,7 +38,7 @@ class SpecReader {
   absl::StatusOr<AttentionProblem> Read() {
     RETURN_IF_ERROR(ReadHeads());
     RETURN_IF_ERROR(ReadDataTypes());
-    RETURN_IF_ERROR(ReadSequences());
+    RETURN_IF_ERROR(ReadSequences(spec_, &problem_));
     RETURN_IF_ERROR(ReadScalars());
     RETURN_IF_ERROR(ReadTensors());
     RETURN_IF_ERROR(ReadMaskAndBias());
@@ -90,14 +53,6 @@ class SpecReader {
 
   absl::Status ReadHeads();
   absl::Status ReadDataTypes();
-  absl::Status ReadSequences();
-  absl::Status ReadPackedSequences();
-  absl::Status ReadCumulative(absl::string_view field, const Int64List& list,
-                              absl::string_view seqlen_field, std::int64_t seqlen,
-                              std::vector<std::int32_t>* result, std::int64_t* longest);
-  absl::Status ReadLengths(absl::string_view field, const Int64List& list, std::int64_t seqlen,
-                           const std::vector<std::int32_t>& cumulative,
-                           std::vector<std::int32_t>* result);
   absl::Status ReadScalars();
   absl::Status ReadWindow();
   absl::Status ReadTensors();
@@ -152,71 +107,6 @@ absl::Status SpecReader::ReadDataTypes() {
   return absl::OkStatus();
 }
 
-absl::Status SpecReader::ReadSequences() {
-  AttentionParams& p = params();
-  RETURN_IF_ERROR(CheckRange("seqlen_q", spec_.seqlen_q(), 0, kMaxSeqlen));
-  RETURN_IF_ERROR(CheckRange("seqlen_k", spec_.seqlen_k(), 0, kMaxSeqlen));
-  p.seqlen_q = spec_.seqlen_q();
-  p.seqlen_k = spec_.seqlen_k();
-  if (spec_.cu_seqlens_q_size() > 0 || spec_.cu_seqlens_k_size() > 0)
-    RETURN_IF_ERROR(ReadPackedSequences());
-  RETURN_IF_ERROR(ReadLengths("lengths_q", spec_.lengths_q(), p.seqlen_q, problem_.cu_seqlens_q,
-                              &problem_.lengths_q));
-  return ReadLengths("lengths_k", spec_.lengths_k(), p.seqlen_k, problem_.cu_seqlens_k,
-                     &problem_.lengths_k);
-}
-
-absl::Status SpecReader::ReadPackedSequences() {
-  AttentionParams& p = params();
-  if (spec_.cu_seqlens_q().empty())
-    return FieldError("cu_seqlens_q", "is empty, accepted with cu_seqlens_k: both");
-  if (spec_.cu_seqlens_k().empty())
-    return FieldError("cu_seqlens_k", "is empty, accepted with cu_seqlens_q: both");
-  if (spec_.layout() == v1::TENSOR_LAYOUT_BHSD) {
-    return Refused("layout", "TENSOR_LAYOUT_BHSD", "TENSOR_LAYOUT_BSHD with cu_seqlens");
-  }
-  RETURN_IF_ERROR(ReadCumulative("cu_seqlens_q", spec_.cu_seqlens_q(), "seqlen_q", spec_.seqlen_q(),
-                                 &problem_.cu_seqlens_q, &p.seqlen_q));
-  return ReadCumulative("cu_seqlens_k", spec_.cu_seqlens_k(), "seqlen_k", spec_.seqlen_k(),
-                        &problem_.cu_seqlens_k, &p.seqlen_k);
-}
-
-// A declared longest sequence must be the true one: kernels walk up to it for every sequence, and
-// which kernel computes a problem may depend on it.
-absl::Status SpecReader::ReadCumulative(absl::string_view field, const Int64List& list,
-                                        absl::string_view seqlen_field, std::int64_t seqlen,
-                                        std::vector<std::int32_t>* result, std::int64_t* longest) {
-  RETURN_IF_ERROR(CheckCount(field, list.size(), params().batch_size + 1, "batch_size + 1"));
-  if (list[0] != 0) return Refused(Element(field, 0), list[0], "0");
-  *longest = 0;
-  for (int i = 1; i < list.size(); ++i) {
-    if (list[i] < list[i - 1] || list[i] > kMaxSeqlen) {
-      return CheckRange(Element(field, i), list[i], list[i - 1], kMaxSeqlen);
-    }
-    *longest = std::max<std::int64_t>(*longest, list[i] - list[i - 1]);
-  }
-  if (seqlen != 0 && seqlen != *longest) {
-    return Refused(seqlen_field, seqlen,
-                   absl::StrCat(*longest, " (the longest sequence of ", field, "), or 0"));
-  }
-  result->assign(list.begin(), list.end());
-  return absl::OkStatus();
-}
-
-absl::Status SpecReader::ReadLengths(absl::string_view field, const Int64List& list,
-                                     std::int64_t seqlen,
-                                     const std::vector<std::int32_t>& cumulative,
-                                     std::vector<std::int32_t>* result) {
-  if (list.empty()) return absl::OkStatus();
-  RETURN_IF_ERROR(CheckCount(field, list.size(), params().batch_size, "batch_size"));
-  for (int b = 0; b < list.size(); ++b) {
-    const std::int64_t room = cumulative.empty() ? seqlen : cumulative[b + 1] - cumulative[b];
-    if (list[b] < 0 || list[b] > room) return CheckRange(Element(field, b), list[b], 0, room);
-  }
-  result->assign(list.begin(), list.end());
-  return absl::OkStatus();
-}
-
 absl::Status SpecReader::ReadScalars() {
   AttentionParams& p = params();
   p.softmax_scale = spec_.has_softmax_scale() ? spec_.softmax_scale()
@@ -253,10 +143,11 @@ absl::Status SpecReader::FillView(absl::string_view name, std::int64_t seqlen, s
   view->seqlen = packed() ? cumulative.back() : seqlen;
   view->heads = heads;
   view->dim = dim;
-  RETURN_IF_ERROR(Product(name, {view->batch, view->seqlen, heads, dim, SizeOf(dtype)}).status());
+  RETURN_IF_ERROR(
+      CheckedBytes(name, {view->batch, view->seqlen, heads, dim, SizeOf(dtype)}).status());
   // The batch stride of an empty batch is not covered by the product above.
   ASSIGN_OR_RETURN(const std::int64_t sequence_elements,
-                   Product(name, {view->seqlen, heads, dim, SizeOf(dtype)}));
+                   CheckedBytes(name, {view->seqlen, heads, dim, SizeOf(dtype)}));
   const bool bhsd = spec_.layout() == v1::TENSOR_LAYOUT_BHSD;
   view->batch_stride = packed() ? 0 : sequence_elements / SizeOf(dtype);
   view->seq_stride = bhsd ? dim : heads * dim;
@@ -304,10 +195,10 @@ absl::Status SpecReader::FillScoreView(absl::string_view name, const v1::ScoreSh
                    absl::StrCat(p.seqlen_k, " (seqlen_k)"));
   }
   RETURN_IF_ERROR(
-      Product(name, {shape.batch(), shape.heads(), shape.rows(), shape.cols(), element_bytes})
+      CheckedBytes(name, {shape.batch(), shape.heads(), shape.rows(), shape.cols(), element_bytes})
           .status());
   ASSIGN_OR_RETURN(const std::int64_t batch_bytes,
-                   Product(name, {shape.heads(), shape.rows(), shape.cols(), element_bytes}));
+                   CheckedBytes(name, {shape.heads(), shape.rows(), shape.cols(), element_bytes}));
   view->dtype = dtype;
   view->batch = shape.batch();
   view->heads = shape.heads();
@@ -365,14 +256,14 @@ absl::Status SpecReader::ReadOutputs() {
   problem_.want_probs = spec_.return_probs();
   problem_.want_diagnostics = spec_.return_diagnostics();
   ASSIGN_OR_RETURN(const std::int64_t batch_lse_bytes,
-                   Product("lse", {p.num_heads, p.out.seqlen, sizeof(float)}));
-  RETURN_IF_ERROR(Product("lse", {p.out.batch, batch_lse_bytes}).status());
+                   CheckedBytes("lse", {p.num_heads, p.out.seqlen, sizeof(float)}));
+  RETURN_IF_ERROR(CheckedBytes("lse", {p.out.batch, batch_lse_bytes}).status());
   p.lse_head_stride = p.out.seqlen;
   p.lse_batch_stride = packed() ? 0 : p.num_heads * p.out.seqlen;
   if (!problem_.want_probs) return absl::OkStatus();
-  ASSIGN_OR_RETURN(
-      const std::int64_t bytes,
-      Product("return_probs", {p.batch_size, p.num_heads, p.seqlen_q, p.seqlen_k, sizeof(float)}));
+  ASSIGN_OR_RETURN(const std::int64_t bytes,
+                   CheckedBytes("return_probs", {p.batch_size, p.num_heads, p.seqlen_q, p.seqlen_k,
+                                                 sizeof(float)}));
   if (bytes > limits_.max_probs_bytes) {
     return FieldError(
         "return_probs",

@@ -95,6 +95,7 @@ absl::StatusOr<bool> WireReader::Next(WireField* field) {
 }
 
 absl::StatusOr<ReceivedMessage> ReceivedMessage::Take(grpc::ByteBuffer* buffer) {
+  if (!buffer->Valid()) return absl::CancelledError("the call ended before its message came");
   ReceivedMessage message;
   const grpc::Status status = buffer->Dump(&message.slices_);
   buffer->Clear();

@@ -55,8 +55,9 @@ class WireReader {
 class ReceivedMessage {
  public:
   ReceivedMessage() = default;
-  // Takes the bytes out of `buffer`. Internal if gRPC cannot give them (a compressed message of an
-  // unknown encoding).
+  // Takes the bytes out of `buffer`. Cancelled if there is no message in it: gRPC hands out such a
+  // buffer for a unary call whose caller went before sending. Internal if gRPC cannot give the
+  // bytes.
   static absl::StatusOr<ReceivedMessage> Take(grpc::ByteBuffer* buffer);
 
   WireBytesView bytes() const { return WireBytesView(slices_); }
