@@ -10,17 +10,16 @@
 #include <vector>
 
 #include "grpcpp/grpcpp.h"
-#include "server/device/device.h"
 #include "server/engine/engine.h"
-#include "server/telemetry/metrics.h"
+#include "tests/e2e/cpu_service.h"
 #include "tests/testing/expected_result.h"
-#include "tests/testing/in_process_server.h"
 #include "tests/testing/problem.h"
 #include "tests/testing/problem_request.h"
 
 namespace attnd {
 namespace {
 
+using e2e::CpuService;
 using testing::ComputeExpected;
 using ::testing::HasSubstr;
 using testing::Layout;
@@ -31,33 +30,6 @@ using testing::ResultsMatch;
 using testing::ScoreArray;
 using testing::Slopes;
 using testing::StoreResponse;
-
-constexpr std::int64_t kPoolBytes = 64 << 20;
-
-// A server whose pools hold kPoolBytes each.
-struct Service {
-  Service() : Service(RpcOptions(), EngineOptions()) {}
-  Service(const RpcOptions& options, const EngineOptions& engine_options)
-      : device(*CreateCpuDevice({.device_memory_bytes = kPoolBytes,
-                                 .staging_memory_bytes = kPoolBytes,
-                                 .num_threads = 2})),
-        engine(CreateEngine(engine_options, *device, &metrics)),
-        server(engine.get(), options, &metrics) {}
-
-  std::int64_t used_bytes() const {
-    return device->staging_usage().used_bytes + device->device_usage().used_bytes;
-  }
-  // Waits until gRPC has let go of the last result, then tells what is still allocated.
-  std::int64_t used_bytes_when_idle() {
-    EXPECT_TRUE(engine->WaitUntilIdle(absl::Now() + absl::Seconds(60)));
-    return used_bytes();
-  }
-
-  Metrics metrics{BuildInfo{"test", "cpu", "cpu"}};
-  std::unique_ptr<Device> device;
-  std::unique_ptr<Engine> engine;
-  testing::InProcessServer server;
-};
 
 // Sends the request in one message.
 grpc::Status AttendUnary(v1::AttentionService::Stub& stub, const v1::AttendRequest& request,
@@ -180,8 +152,8 @@ std::vector<ProblemSpec> Problems() {
 
 class ProblemTest : public ::testing::TestWithParam<ProblemSpec> {
  protected:
-  static Service& service() {
-    static auto* const kService = new Service();
+  static CpuService& service() {
+    static auto* const kService = new CpuService();
     return *kService;
   }
 };
@@ -240,7 +212,7 @@ ProblemSpec Small() {
 }
 
 TEST(ServiceTest, PartialResultsMergeToTheWhole) {
-  Service service;
+  CpuService service;
   Problem whole(Small());
   v1::AttendRequest request = RequestOf(whole);
   // The same queries over each half of the keys: k and v are [1, seqlen_k, heads, head_dim].
@@ -279,7 +251,7 @@ TEST(ServiceTest, PartialResultsMergeToTheWhole) {
 }
 
 TEST(ServiceTest, DiagnosticsCountWhatIsNotFinite) {
-  Service service;
+  CpuService service;
   Problem problem(Small());
   problem.SetQ(0, 3, 1, 5, std::numeric_limits<float>::quiet_NaN());
   problem.SetV(0, 9, 0, 0, std::numeric_limits<float>::infinity());
@@ -296,7 +268,7 @@ TEST(ServiceTest, DiagnosticsCountWhatIsNotFinite) {
 }
 
 TEST(ServiceTest, TheSameRequestHasTheSameBitsUnderLoad) {
-  Service service;
+  CpuService service;
   Problem problem(Small());
   const v1::AttendRequest request = RequestOf(problem);
   v1::AttendResponse alone;
@@ -318,7 +290,7 @@ TEST(ServiceTest, TheSameRequestHasTheSameBitsUnderLoad) {
 }
 
 TEST(ServiceTest, WhatCanNeverFitIsRefusedByName) {
-  Service service;
+  CpuService service;
   v1::AttendStreamRequest header;
   Problem problem(Small());
   *header.mutable_header() = RequestOf(problem).spec();
@@ -364,11 +336,11 @@ class HoldingStream {
 TEST(ServiceTest, AFullServerMakesCallsWaitUntilTheirDeadline) {
   EngineOptions engine_options;
   engine_options.max_queue_wait = absl::Milliseconds(50);
-  Service service(RpcOptions(), engine_options);
+  CpuService service(RpcOptions(), engine_options);
   Problem problem(Small());
   const v1::AttendRequest request = RequestOf(problem);
   {
-    const HoldingStream holding(service.server.stub(), kPoolBytes - (64 << 10));
+    const HoldingStream holding(service.server.stub(), CpuService::kPoolBytes - (64 << 10));
     while (service.used_bytes() == 0) absl::SleepFor(absl::Milliseconds(1));
 
     // Too large for what is left of the pool.
@@ -394,7 +366,7 @@ TEST(ServiceTest, AFullServerMakesCallsWaitUntilTheirDeadline) {
 }
 
 TEST(ServiceTest, ADrainingServerIsUnavailable) {
-  Service service;
+  CpuService service;
   service.engine->StartDraining();
   Problem problem(Small());
   v1::AttendResponse response;
