@@ -66,27 +66,27 @@ void Admission::Request(MemoryNeed need, CallControl control, Allocate allocate,
     if (absl::Status refusal = CheckNewcomer(need, control); !refusal.ok()) {
       due.emplace_back(std::move(answer), std::move(refusal));
     } else {
-      const auto place = queue_
-                             .emplace(QueueOrder{control.priority, arrivals_++},
-                                      Waiter{need, std::move(control), clock_->Now(),
-                                             std::move(allocate), std::move(answer)})
-                             .first;
-      const QueueOrder order = place->first;
-      AdmitFront(due);
-      const auto waiting = queue_.find(order);
-      if (waiting != queue_.end() &&
-          static_cast<int>(queue_.size()) > options_.max_queued_requests) {
-        due.emplace_back(std::move(waiting->second.answer),
-                         Rejected(RejectReason::kQueueFull, NoRoom("the queue is full")));
-        queue_.erase(waiting);
-      }
-      // Whoever serves the waiters may have to wake earlier for this one.
-      has_work_ = !queue_.empty();
+      Enqueue({need, std::move(control), clock_->Now(), std::move(allocate), std::move(answer)},
+              due);
     }
   }
-  work_.notify_one();
-  idle_.notify_all();
   Give(std::move(due));
+}
+
+void Admission::Enqueue(Waiter waiter, DueAnswers& due) {
+  const QueueOrder order(waiter.control.priority, waiter.arrived, arrivals_++);
+  const auto place = queue_.emplace(order, std::move(waiter)).first;
+  // Those who wait already are not answered on this thread.
+  if (place == queue_.begin() && ServeFirst(due)) return;
+  if (static_cast<int>(queue_.size()) > options_.max_queued_requests) {
+    due.emplace_back(std::move(place->second.answer),
+                     Rejected(RejectReason::kQueueFull, NoRoom("the queue is full")));
+    queue_.erase(place);
+    return;
+  }
+  // Whoever serves the waiters may have to wake earlier for this one.
+  has_work_ = true;
+  work_.notify_one();
 }
 
 absl::Status Admission::CheckNewcomer(const MemoryNeed& need, const CallControl& control) {
@@ -100,26 +100,25 @@ absl::Status Admission::CheckNewcomer(const MemoryNeed& need, const CallControl&
   return absl::OkStatus();
 }
 
-void Admission::AdmitFront(DueAnswers& due) {
-  while (!queue_.empty()) {
-    Waiter& first = queue_.begin()->second;
-    if (!Fits(first.need)) return;
-    absl::Status allocated = first.allocate();
-    // No gap is large enough, but those who hold memory will make one. With nobody left to do so
-    // the error stands.
-    if (absl::IsResourceExhausted(allocated) && in_flight_ > 0) return;
-    if (allocated.ok()) {
-      reserved_.staging_bytes += first.need.staging_bytes;
-      reserved_.device_bytes += first.need.device_bytes;
-      ++in_flight_;
-      latest_wait_ = clock_->Now() - first.arrived;
-      due.emplace_back(std::move(first.answer),
-                       Admitted{Reservation(this, first.need), latest_wait_});
-    } else {
-      due.emplace_back(std::move(first.answer), std::move(allocated));
-    }
-    queue_.erase(queue_.begin());
+bool Admission::ServeFirst(DueAnswers& due) {
+  Waiter& first = queue_.begin()->second;
+  if (!Fits(first.need)) return false;
+  absl::Status allocated = first.allocate();
+  // No gap is large enough, but those who hold memory will make one. With nobody left to do so the
+  // error stands.
+  if (absl::IsResourceExhausted(allocated) && in_flight_ > 0) return false;
+  if (allocated.ok()) {
+    reserved_.staging_bytes += first.need.staging_bytes;
+    reserved_.device_bytes += first.need.device_bytes;
+    ++in_flight_;
+    latest_wait_ = clock_->Now() - first.arrived;
+    due.emplace_back(std::move(first.answer),
+                     Admitted{Reservation(this, first.need), latest_wait_});
+  } else {
+    due.emplace_back(std::move(first.answer), std::move(allocated));
   }
+  queue_.erase(queue_.begin());
+  return true;
 }
 
 absl::Time Admission::ServeWaiters() {
@@ -129,10 +128,11 @@ absl::Time Admission::ServeWaiters() {
     const std::lock_guard lock(mu_);
     has_work_ = false;
     ExpireWaiters(due);
-    AdmitFront(due);
+    while (!queue_.empty() && ServeFirst(due)) {
+    }
     next = NextWakeUp();
+    if (Idle()) idle_.notify_all();
   }
-  idle_.notify_all();
   Give(std::move(due));
   return next;
 }
@@ -190,14 +190,14 @@ void Admission::StartDraining() {
   draining_ = true;
 }
 
-void Admission::FailWaiters(const absl::Status& status) {
+void Admission::FailWaiters(RejectReason reason, const absl::Status& status) {
   Queue failed;
   {
     const std::lock_guard lock(mu_);
     failed.swap(queue_);
+    if (Idle()) idle_.notify_all();
   }
-  idle_.notify_all();
-  for (auto& [order, waiter] : failed) waiter.answer(Rejected(RejectReason::kUnhealthy, status));
+  for (auto& [order, waiter] : failed) waiter.answer(Rejected(reason, status));
 }
 
 void Admission::Stop() {
@@ -252,16 +252,16 @@ absl::Status Admission::Rejected(RejectReason reason, absl::Status status) const
 }
 
 void Admission::GiveBack(const MemoryNeed& need, bool all) {
-  {
-    const std::lock_guard lock(mu_);
-    reserved_.staging_bytes -= need.staging_bytes;
-    reserved_.device_bytes -= need.device_bytes;
-    if (all) --in_flight_;
-    has_work_ = has_work_ || !queue_.empty();
-    // Under the lock: whoever waits for idleness may destroy this object right after.
+  // Notified under the lock: whoever waits for idleness may destroy this object right after.
+  const std::lock_guard lock(mu_);
+  reserved_.staging_bytes -= need.staging_bytes;
+  reserved_.device_bytes -= need.device_bytes;
+  if (all) --in_flight_;
+  if (!queue_.empty()) {
+    has_work_ = true;
     work_.notify_one();
-    if (Idle()) idle_.notify_all();
   }
+  if (Idle()) idle_.notify_all();
 }
 
 }  // namespace attnd

@@ -58,15 +58,16 @@ struct Admitted {
 };
 
 // Reserves a request's whole need or nothing. Those who have to wait are served strictly in
-// QueueOrder: nobody overtakes the first in line, so that a large request is not starved by small
-// ones that would still fit. Thread-safe.
+// QueueOrder: nobody behind overtakes the first in line, so that a large request is not starved by
+// small ones that would still fit. Thread-safe.
 class Admission {
  public:
   // Called with a lock held, when there is room: takes the memory from the pools. ResourceExhausted
   // means that they have no gap that is large enough just now; the request then waits on. Must not
   // call back.
   using Allocate = absl::AnyInvocable<absl::Status()>;
-  // Called once, without a lock: on the requesting thread, or on the one that calls ServeWaiters.
+  // Called once, without a lock: on the requesting thread, or on the one that calls ServeWaiters or
+  // FailWaiters.
   using Answer = absl::AnyInvocable<void(absl::StatusOr<Admitted>)>;
 
   // How long a cancelled waiter may go unnoticed.
@@ -89,8 +90,8 @@ class Admission {
 
   // From now on answers whoever is new with Unavailable.
   void StartDraining();
-  // Answers everybody who waits with `status`.
-  void FailWaiters(const absl::Status& status);
+  // Answers everybody who waits with `status`, and counts them under `reason`.
+  void FailWaiters(RejectReason reason, const absl::Status& status);
   // Makes AwaitWork return false.
   void Stop();
   // Waits until nobody waits and nothing is held. False if `deadline` came first.
@@ -117,8 +118,10 @@ class Admission {
   // What turns a request away whatever room there is; OK otherwise.
   absl::Status CheckNewcomer(const MemoryNeed& need, const CallControl& control)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Admits from the front of the queue while there is room.
-  void AdmitFront(DueAnswers& due) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Admits or refuses `waiter` at once, or lets it wait.
+  void Enqueue(Waiter waiter, DueAnswers& due) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Takes the first in line out of the queue, admitted or failed. False if it has to wait on.
+  bool ServeFirst(DueAnswers& due) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void ExpireWaiters(DueAnswers& due) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status OverdueStatus(const Waiter& waiter, absl::Time now)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);

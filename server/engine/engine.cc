@@ -56,7 +56,8 @@ class EngineImpl : public Engine {
   ~EngineImpl() override {
     if (metrics_ != nullptr) metrics_->SetLiveSource(nullptr);
     StartDraining();
-    admission_.FailWaiters(absl::UnavailableError("the server is shutting down"));
+    admission_.FailWaiters(RejectReason::kDraining,
+                           absl::UnavailableError("the server is shutting down"));
     admission_.Stop();
     waiters_server_.join();
     pipeline_.reset();
@@ -154,7 +155,7 @@ class EngineImpl : public Engine {
   // wait on.
   absl::Status Failed(absl::Status status) {
     if (const absl::Status health = device_.health(); !health.ok())
-      admission_.FailWaiters(Unhealthy(health));
+      admission_.FailWaiters(RejectReason::kUnhealthy, Unhealthy(health));
     return status;
   }
 

@@ -23,7 +23,7 @@ struct CallControl {
   absl::Time deadline = absl::InfiniteFuture();
   // May be empty. Called from any thread, also under the engine's locks: quick, and never back into the engine.
   std::function<bool()> cancelled = nullptr;
-  int priority = 0;                 // higher goes first among those that wait; within one priority, in order of arrival
+  int priority = 0;  // among those that wait, each level counts as having arrived a second earlier (QueueOrder)
 
   // OK, Cancelled or DeadlineExceeded, at the time `now`.
   absl::Status Check(absl::Time now = absl::Now()) const;
@@ -59,8 +59,9 @@ class Engine {
   virtual ~Engine() = default;
 
   // Reserves all the memory the plan needs, at once or when others give theirs back, and calls `admitted` once: on this
-  // thread, or on the one thread that serves all who wait, where it should be brief. Errors: InvalidArgument if the plan could never fit the budgets; ResourceExhausted when the queue is
-  // full or the wait is over; DeadlineExceeded, Cancelled; Unavailable while draining or if the device is unhealthy.
+  // thread, or on one that serves all who wait, where it should be brief. Errors: InvalidArgument if the plan could never
+  // fit the budgets; ResourceExhausted, with a retry delay, when the queue is full or the wait is over; DeadlineExceeded,
+  // Cancelled; Unavailable while draining or if the device is unhealthy.
   virtual void Admit(AttentionPlan plan, CallControl control,
                      std::function<void(absl::StatusOr<std::unique_ptr<AttentionJob>>)> admitted) = 0;
 

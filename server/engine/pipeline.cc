@@ -44,7 +44,8 @@ void Pipeline::Submit(std::unique_ptr<Job> job, CallControl control, Done done) 
   bool crowded = false;
   {
     const std::lock_guard lock(mu_);
-    if (!stopping_) queue_.emplace(QueueOrder{priority, arrivals_++}, std::move(task));
+    const QueueOrder order(priority, task.submitted, arrivals_++);
+    if (!stopping_) queue_.emplace(order, std::move(task));
     crowded = IsCrowded();
   }
   // Nobody serves the queue any more.

@@ -19,7 +19,7 @@ using ::testing::HasSubstr;
 class AdmissionTest : public ::testing::Test {
  protected:
   ~AdmissionTest() override {
-    admission_.FailWaiters(absl::UnavailableError("the test is over"));
+    admission_.FailWaiters(RejectReason::kDraining, absl::UnavailableError("the test is over"));
     reservations_.clear();
   }
 
@@ -50,12 +50,15 @@ class AdmissionTest : public ::testing::Test {
   bool Waits(const std::string& name) const { return answers_.count(name) == 0; }
   bool Holds(const std::string& name) const { return reservations_.count(name) == 1; }
 
+  std::string MetricsText() const { return metrics_.TextExposition(); }
+
   FakeClock clock_;
+  Metrics metrics_{BuildInfo{"0", "cpu", "test"}};
   Admission admission_{{.capacity = {.staging_bytes = 100, .device_bytes = 50},
                         .max_queued_requests = 3,
                         .max_queue_wait = absl::Seconds(30)},
                        &clock_,
-                       nullptr};
+                       &metrics_};
   std::map<std::string, absl::Status> answers_;
   std::map<std::string, absl::Duration> waited_;
   std::map<std::string, Reservation> reservations_;
@@ -127,6 +130,19 @@ TEST_F(AdmissionTest, HigherPriorityGoesFirst) {
   Release("a");
   EXPECT_TRUE(Holds("high"));
   EXPECT_TRUE(Waits("low"));
+}
+
+TEST_F(AdmissionTest, ALevelOfPriorityOvertakesWhoeverArrivedOneSecondBefore) {
+  Request("a", 100);
+  Request("early", 100, 0);
+  clock_.Advance(absl::Milliseconds(1500));
+  Request("late", 100, 0);
+  Request("high", 100, 1);
+  std::string holder = "a";
+  for (const char* next : {"early", "high", "late"}) {
+    Release(std::exchange(holder, next));
+    EXPECT_TRUE(Holds(next)) << next;
+  }
 }
 
 TEST_F(AdmissionTest, WhatCanNeverFitIsRefusedNamingNeedAndLimit) {
@@ -207,6 +223,18 @@ TEST_F(AdmissionTest, TheFirstInLineMakesWayWhenItsWaitIsOver) {
   EXPECT_TRUE(Holds("small"));
 }
 
+TEST_F(AdmissionTest, AWaiterIsAnsweredOnlyByTheOneWhoServesWaiters) {
+  Request("a", 100);
+  Request("b", 1);
+  reservations_.erase("a");
+  Request("c", 1);
+  EXPECT_TRUE(Waits("b"));
+  EXPECT_TRUE(Waits("c"));
+  admission_.ServeWaiters();
+  EXPECT_TRUE(Holds("b"));
+  EXPECT_TRUE(Holds("c"));
+}
+
 TEST_F(AdmissionTest, AnOverdueOrCancelledNewcomerIsNotAdmitted) {
   Request("late", {.need = {1, 0}, .control = {.deadline = clock_.Now()}});
   EXPECT_EQ(answers_["late"].code(), absl::StatusCode::kDeadlineExceeded);
@@ -255,9 +283,14 @@ TEST_F(AdmissionTest, DrainingRefusesTheNewAndServesThoseWhoWait) {
 TEST_F(AdmissionTest, FailedWaitersGetTheReason) {
   Request("a", 100);
   Request("b", 1);
-  admission_.FailWaiters(absl::UnavailableError("device lost"));
+  admission_.FailWaiters(RejectReason::kUnhealthy, absl::UnavailableError("device lost"));
   EXPECT_EQ(answers_["b"], absl::UnavailableError("device lost"));
   EXPECT_TRUE(Holds("a"));
+  EXPECT_THAT(MetricsText(), HasSubstr("attnd_rejected_total{reason=\"unhealthy\"} 1\n"));
+  Request("c", 100);
+  admission_.FailWaiters(RejectReason::kDraining, absl::UnavailableError("shutting down"));
+  EXPECT_THAT(MetricsText(), HasSubstr("attnd_rejected_total{reason=\"unhealthy\"} 1\n"));
+  EXPECT_THAT(MetricsText(), HasSubstr("attnd_rejected_total{reason=\"draining\"} 1\n"));
 }
 
 TEST_F(AdmissionTest, IdleMeansNobodyWaitsAndNothingIsHeld) {
