@@ -107,8 +107,9 @@ class Device {
   virtual PoolUsage staging_usage() const = 0;
 
   // Runs `work` and returns when it has finished. Several threads may call at once: the copies and kernels of different
-  // calls overlap where the device can. `before_stage` is called before each stage and its error ends the work (deadline,
-  // cancellation); whatever was enqueued by then has finished when Run returns.
+  // calls overlap where the device can. `before_stage` is called before each stage, and every few milliseconds while the
+  // work waits for others to leave the device; its error ends the work (deadline, cancellation). Whatever was enqueued by
+  // then has finished when Run returns.
   virtual absl::StatusOr<StageSeconds> Run(const DeviceWork& work,
                                            absl::FunctionRef<absl::Status()> before_stage) = 0;
 

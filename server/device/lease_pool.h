@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cassert>
+#include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <memory>
@@ -11,6 +12,10 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "kernels/status_macros.h"
 
 namespace attnd {
 
@@ -18,6 +23,8 @@ namespace attnd {
 template <typename T>
 class LeasePool {
  public:
+  static constexpr std::chrono::milliseconds kPollInterval{5};
+
   // Holds one item until it is destroyed. Move-only, empty after a move.
   class Lease {
    public:
@@ -55,11 +62,16 @@ class LeasePool {
   LeasePool(const LeasePool&) = delete;
   LeasePool& operator=(const LeasePool&) = delete;
 
-  // Waits until an item is idle. The one that came back last goes first, so that the least number
-  // of them stays warm.
-  Lease Acquire() {
+  // An idle item; waits for one if there is none, and asks `still_wanted` every kPollInterval
+  // meanwhile: its error ends the wait. The item that came back last goes first, so that the least
+  // number of them stays warm.
+  absl::StatusOr<Lease> Acquire(absl::FunctionRef<absl::Status()> still_wanted) {
     std::unique_lock lock(mu_);
-    came_back_.wait(lock, [this] { return !idle_.empty(); });
+    while (!came_back_.wait_for(lock, kPollInterval, [this] { return !idle_.empty(); })) {
+      lock.unlock();
+      RETURN_IF_ERROR(still_wanted());
+      lock.lock();
+    }
     std::unique_ptr<T> item = std::move(idle_.back());
     idle_.pop_back();
     return Lease(this, std::move(item));

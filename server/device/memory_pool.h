@@ -14,8 +14,8 @@
 
 namespace attnd {
 
-// Thread-safe. Serves ordinary host memory and pinned memory alike: the region belongs to whoever
-// made the pool and outlives it. The host must be able to address it.
+// Thread-safe. Serves ordinary, pinned and device memory alike: it never touches the region, which
+// belongs to whoever made the pool and outlives it.
 class MemoryPool {
  public:
   // `name` appears in errors ("staging").

@@ -20,7 +20,8 @@ class FailingDevice : public Device {
       : device_(std::move(device)), info_(device_->info()) {}
 
   // Called before each allocation, and before each stage, after the work's own check: an error
-  // takes the place of what would have been done.
+  // takes the place of what would have been done. Stages are told apart by counting, which is right
+  // as long as no more pieces of work run than the device takes at once.
   std::function<absl::Status()> on_allocate;
   std::function<absl::Status(Stage)> on_stage;
 

@@ -138,7 +138,7 @@ absl::StatusOr<StageSeconds> CudaDevice::Run(const DeviceWork& work,
   RETURN_IF_ERROR(health());
   const DeviceGuard guard(ordinal_);
   RETURN_IF_ERROR(guard.status());
-  const LeasePool<Lane>::Lease lane = lanes_.Acquire();
+  ASSIGN_OR_RETURN(const LeasePool<Lane>::Lease lane, lanes_.Acquire(before_stage));
   absl::StatusOr<StageSeconds> seconds = lane->Run(work, info_.traits, before_stage);
   if (!seconds.ok()) {
     if (const absl::Status drained = lane->Drain(); !drained.ok()) Latch(drained);

@@ -5,6 +5,7 @@
 
 #include "absl/status/status.h"
 #include "kernels/cuda/cuda_status.h"
+#include "server/device/cuda/cuda_log.h"
 
 namespace attnd::cuda {
 
@@ -19,7 +20,7 @@ class DeviceGuard {
     changed_ = status_.ok();
   }
   ~DeviceGuard() {
-    if (changed_) cudaSetDevice(previous_);
+    if (changed_) LogIfFailed(cudaSetDevice(previous_), "cudaSetDevice");
   }
   DeviceGuard(const DeviceGuard&) = delete;
   DeviceGuard& operator=(const DeviceGuard&) = delete;

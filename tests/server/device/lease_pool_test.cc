@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "gtest/gtest.h"
 
 namespace attnd {
@@ -16,11 +17,16 @@ std::vector<std::unique_ptr<int>> Items(int count) {
   return items;
 }
 
+// Waits for as long as it takes.
+LeasePool<int>::Lease Acquire(LeasePool<int>& pool) {
+  return *pool.Acquire([] { return absl::OkStatus(); });
+}
+
 TEST(LeasePoolTest, ALeaseComesBackByItself) {
   LeasePool<int> pool(Items(2));
   {
-    const auto a = pool.Acquire();
-    const auto b = pool.Acquire();
+    const auto a = Acquire(pool);
+    const auto b = Acquire(pool);
     EXPECT_NE(*a, *b);
     EXPECT_EQ(pool.idle_count(), 0u);
   }
@@ -29,8 +35,8 @@ TEST(LeasePoolTest, ALeaseComesBackByItself) {
 
 TEST(LeasePoolTest, AMovedLeaseComesBackOnce) {
   LeasePool<int> pool(Items(2));
-  auto a = pool.Acquire();
-  auto b = pool.Acquire();
+  auto a = Acquire(pool);
+  auto b = Acquire(pool);
   a = std::move(b);
   EXPECT_EQ(pool.idle_count(), 1u);
   const auto c = std::move(a);
@@ -43,13 +49,31 @@ TEST(LeasePoolTest, AnItemIsNeverHeldTwice) {
   for (int t = 0; t < 4; ++t) {
     threads.emplace_back([&pool] {
       // Two holders of one item would race on it, for ThreadSanitizer to see.
-      for (int i = 0; i < 500; ++i) ++*pool.Acquire();
+      for (int i = 0; i < 500; ++i) ++*Acquire(pool);
     });
   }
   for (std::thread& thread : threads) thread.join();
-  const auto a = pool.Acquire();
-  const auto b = pool.Acquire();
+  const auto a = Acquire(pool);
+  const auto b = Acquire(pool);
   EXPECT_EQ(*a + *b, 0 + 1 + 4 * 500);
+}
+
+TEST(LeasePoolTest, WhoeverNoLongerWantsAnItemStopsWaiting) {
+  LeasePool<int> pool(Items(1));
+  LeasePool<int>::Lease held = Acquire(pool);
+  int asked = 0;
+  const auto wanted_twice = [&asked] {
+    return ++asked <= 2 ? absl::OkStatus() : absl::CancelledError("gone");
+  };
+  EXPECT_EQ(pool.Acquire(wanted_twice).status(), absl::CancelledError("gone"));
+  EXPECT_EQ(asked, 3);
+  held = {};
+  EXPECT_EQ(pool.idle_count(), 1u);
+}
+
+TEST(LeasePoolTest, AnIdleItemIsLentWithoutAsking) {
+  LeasePool<int> pool(Items(1));
+  EXPECT_TRUE(pool.Acquire([] { return absl::CancelledError("gone"); }).ok());
 }
 
 }  // namespace
