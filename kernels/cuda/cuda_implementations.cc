@@ -7,13 +7,15 @@
 #include "kernels/cuda/merge/merge.h"
 #include "kernels/cuda/simt/fused_implementation.h"
 #include "kernels/cuda/sm80/fused_implementation.h"
+#include "kernels/cuda/sm90/fused_implementation.h"
 
 namespace attnd {
 
 absl::Span<const KernelImplementation> CudaImplementations() {
   static const std::array kImplementations = {
-      cuda::sm80::FusedImplementation(), cuda::simt::FusedImplementation(),
-      cuda::OnlineImplementation(), cuda::TwoPassImplementation(), cuda::NaiveImplementation()};
+      cuda::sm90::FusedImplementation(), cuda::sm80::FusedImplementation(),
+      cuda::simt::FusedImplementation(), cuda::OnlineImplementation(),
+      cuda::TwoPassImplementation(),     cuda::NaiveImplementation()};
   return kImplementations;
 }
 

@@ -1,0 +1,327 @@
+// A consumer warpgroup: the two products, the softmax between them, and the result of its 64 rows
+// of every tile.
+#pragma once
+
+#include "kernels/cuda/element.cuh"
+#include "kernels/cuda/ptx/mbarrier.cuh"
+#include "kernels/cuda/ptx/warpgroup.cuh"
+#include "kernels/cuda/ptx/wgmma.cuh"
+#include "kernels/cuda/sm90/epilogue.cuh"
+#include "kernels/cuda/sm90/kernel_args.h"
+#include "kernels/cuda/sm90/row_softmax.cuh"
+#include "kernels/cuda/sm90/score_options.cuh"
+#include "kernels/cuda/sm90/shared_map.cuh"
+
+namespace attnd::cuda::sm90 {
+
+// Named barriers; 0 is __syncthreads.
+inline constexpr int kTurnBarrier = 1;  // + warpgroup: that warpgroup and the one before it
+inline constexpr int kTailBarrier = 4;  // all consumers
+
+// The work of a warpgroup never stops between tiles: the first score product of a tile is issued
+// together with the last output product of the tile before, whose results are then stored while the
+// tensor cores are busy.
+template <typename Traits>
+class Consumer {
+ public:
+  __device__ __forceinline__ Consumer(const KernelArgs& args, const SharedMap<Traits>& shared,
+                                      int group)
+      : args_(args), shared_(shared), group_(group) {}
+
+  __device__ __forceinline__ void Run() {
+    if (group_ == Traits::kConsumers - 1) GiveTurn();
+    if (!FindTile()) return;
+    float scores[kBlockN / 2];
+    float o[kHeadDimV / 2];
+    SkipKeys();
+    AwaitTurn();
+    MultiplyScores(scores);
+    GiveTurn();
+    for (bool more = true; more;) {
+      RowSoftmax state;
+      std::uint32_t probs[kBlockN / 4];
+      AbsorbBlocks(state, scores, probs, o);
+      const Destination destination(args_.p, Work(), group_);
+      FreeWork();
+
+      AwaitTurn();
+      MultiplyOutput(probs, o);
+      if constexpr (Traits::kJoinTiles) {
+        more = FindTile();
+        if (more) SkipKeys();
+        // Without a next tile this multiplies what the last one left behind, and nobody looks at
+        // the result: a branch around a product would make the compiler serialise all of them.
+        MultiplyScores(scores);
+        GiveTurn();
+        ptx::WgmmaWait<1>();
+        FinishTile(destination, state, o);
+      } else {
+        GiveTurn();
+        ptx::WgmmaWait<0>();
+        FinishTile(destination, state, o);
+        more = FindTile();
+        if (!more) return;
+        SkipKeys();
+        AwaitTurn();
+        MultiplyScores(scores);
+        GiveTurn();
+      }
+    }
+    ptx::WgmmaWait<0>();
+  }
+
+ private:
+  static constexpr int kBlockN = Traits::kBlockN;
+  static constexpr int kHeadDimV = Traits::kHeadDimV;
+
+  // The key blocks of the tile, except for the last output product. On entry the first score
+  // product is running. On return `probs` belongs to the v stage at hand.
+  __device__ __forceinline__ void AbsorbBlocks(RowSoftmax& state, float (&scores)[kBlockN / 2],
+                                               std::uint32_t (&probs)[kBlockN / 4],
+                                               float (&o)[kHeadDimV / 2]) {
+    const int block_begin = Work().block_begin;
+    const GroupBlocks blocks = Work().groups[group_];
+    const auto finish_scores = [&](int block) {
+      if constexpr (Traits::kScoreOptions) ApplyOptions(block, scores);
+      if (block < blocks.whole_begin || block >= blocks.whole_end) HideScores(block, scores);
+    };
+    float correction[2];
+
+#pragma unroll
+    for (int i = 0; i < kHeadDimV / 2; ++i) o[i] = 0.0f;
+    int block = blocks.end - 1;
+    ptx::WgmmaWait<0>();
+    ptx::PinRegisters(scores);
+    FreeK();
+    if (block == block_begin) FreeQ();
+    finish_scores(block);
+    state.Update(scores, ScaleLog2(), correction);
+    PackProbs(scores, probs);
+    if (args_.clear_v_tail) ClearTail();
+    SkipValues();
+
+    for (--block; block >= block_begin; --block) {
+      ptx::MbarrierWait(shared_.KFull(k_.stage()), k_.parity());
+      AwaitTurn();
+      MultiplyScores(scores);
+      if constexpr (Traits::kRescaleFirst) Rescale(o, correction);
+      MultiplyOutput(probs, o);
+      GiveTurn();
+      ptx::WgmmaWait<1>();
+      ptx::PinRegisters(scores);
+      FreeK();
+      if (block == block_begin) FreeQ();
+      finish_scores(block);
+      state.Update(scores, ScaleLog2(), correction);
+      ptx::WgmmaWaitAfter<0>(state.sum[0] + state.sum[1], shared_.Q(0));
+      ptx::PinRegisters(o);
+      FreeV();
+      PackProbs(scores, probs);
+      if constexpr (!Traits::kRescaleFirst) Rescale(o, correction);
+    }
+    if constexpr (Traits::kRescaleFirst) Rescale(o, correction);
+  }
+
+  // Once the last output product is done: gives v back and stores the results.
+  __device__ __forceinline__ void FinishTile(const Destination& destination, RowSoftmax& state,
+                                             float (&o)[kHeadDimV / 2]) {
+    ptx::PinRegisters(o);
+    FreeV();
+    state.SumAcrossQuad();
+    StoreRows<Traits::kDtype, kHeadDimV>(args_.p, destination, ScaleLog2(), state, o);
+  }
+
+  // Waits for the next tile that has keys, which Work() then describes; stores the results of those
+  // before it that have none. False when there are no more.
+  __device__ __forceinline__ bool FindTile() {
+    for (;;) {
+      ptx::MbarrierWait(shared_.QFull(q_.stage()), q_.parity());
+      if (Work().batch < 0) return false;
+      if (Work().HasKeys()) return true;
+      StoreEmptyRows<kHeadDimV>(args_.p, Destination(args_.p, Work(), group_));
+      FreeWork();
+      FreeQ();
+    }
+  }
+
+  // Blocks on the right that none of this warpgroup's rows may see, though rows of other warpgroups
+  // do.
+  __device__ __forceinline__ int Skipped() const {
+    return Work().block_end - Work().groups[group_].end;
+  }
+
+  // Passes over the k stages that are skipped early, and waits for the next. SkipValues must
+  // follow.
+  __device__ __forceinline__ void SkipKeys() {
+    for (int i = min(Skipped(), kSkippedEarly); i > 0; --i) {
+      ptx::MbarrierWait(shared_.KFull(k_.stage()), k_.parity());
+      FreeK();
+    }
+    ptx::MbarrierWait(shared_.KFull(k_.stage()), k_.parity());
+  }
+
+  // Passes over the v stages of skipped blocks, the k stages that are left, and the turns that the
+  // others need for them.
+  __device__ __forceinline__ void SkipValues() {
+    const int skipped = Skipped();
+    for (int i = 0; i < skipped; ++i) {
+      AwaitTurn();
+      GiveTurn();
+      if (i >= kSkippedEarly) {
+        ptx::MbarrierWait(shared_.KFull(k_.stage()), k_.parity());
+        FreeK();
+      }
+      ptx::MbarrierWait(shared_.VFull(v_.stage()), v_.parity());
+      FreeV();
+    }
+  }
+
+  // Sets the scores of keys that a row may not see to -inf.
+  __device__ __forceinline__ void HideScores(int block, float (&scores)[kBlockN / 2]) const {
+    const int first_key = block * kBlockN + threadIdx.x % 4 * 2;
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      const int row = ThreadRow() + 8 * r;
+      const int begin = Work().keys_begin + row - first_key;
+      const int end = min(Work().keys_end + row, Work().seqlen_k) - first_key;
+#pragma unroll
+      for (int i = 0; i < kBlockN / 2; ++i) {
+        const int column = i / 4 * 8 + i % 2;
+        if (((i >> 1) & 1) == r && (column < begin || column >= end))
+          scores[i] = NegativeInfinity();
+      }
+    }
+  }
+
+  __device__ __forceinline__ void ApplyOptions(int block, float (&scores)[kBlockN / 2]) const {
+    const int batch = Work().batch;
+    const ScoreOptions options(args_.p, BoundsOf(args_.p, batch), batch, Work().head,
+                               Work().first_row + ThreadRow());
+    options.Apply(block * kBlockN + threadIdx.x % 4 * 2, scores);
+  }
+
+  // Starts scores = q k^T for this warpgroup's rows and the q and k stages at hand.
+  __device__ __forceinline__ void MultiplyScores(float (&scores)[kBlockN / 2]) {
+    constexpr int kSwizzle = Traits::kQkSwizzleBytes;
+    constexpr int kStepsPerChunk = kSwizzle / 32;
+    const ptx::MatrixDescriptor<kSwizzle, 16, 8 * kSwizzle> q(shared_.Q(q_.stage()) +
+                                                              group_ * 64 * kSwizzle);
+    const ptx::MatrixDescriptor<kSwizzle, 16, 8 * kSwizzle> k(shared_.K(k_.stage()));
+    ptx::WgmmaFence();
+    ptx::WgmmaSharedShared<Traits::kDtype, kBlockN, false>(scores, q.At(0), k.At(0));
+#pragma unroll
+    for (int step = 1; step < Traits::kHeadDim / 16; ++step) {
+      const int chunk = step / kStepsPerChunk;
+      const int within = step % kStepsPerChunk * 32;
+      ptx::WgmmaSharedShared<Traits::kDtype, kBlockN, true>(
+          scores, q.At(chunk * Traits::kBlockM * kSwizzle + within),
+          k.At(chunk * kBlockN * kSwizzle + within));
+    }
+    ptx::WgmmaCommit();
+  }
+
+  // Starts o += probs v for the v stage at hand, once it is full.
+  __device__ __forceinline__ void MultiplyOutput(const std::uint32_t (&probs)[kBlockN / 4],
+                                                 float (&o)[kHeadDimV / 2]) {
+    constexpr int kSwizzle = Traits::kVSwizzleBytes;
+    ptx::MbarrierWait(shared_.VFull(v_.stage()), v_.parity());
+    const ptx::MatrixDescriptor<kSwizzle, kBlockN * kSwizzle, 8 * kSwizzle> v(
+        shared_.V(v_.stage()));
+    ptx::PinRegisters(o);
+    ptx::WgmmaFence();
+#pragma unroll
+    for (int step = 0; step < kBlockN / 16; ++step) {
+      ptx::WgmmaRegisterShared<Traits::kDtype, kHeadDimV>(o, probs[4 * step], probs[4 * step + 1],
+                                                          probs[4 * step + 2], probs[4 * step + 3],
+                                                          v.At(step * 16 * kSwizzle));
+    }
+    ptx::WgmmaCommit();
+  }
+
+  static __device__ __forceinline__ void PackProbs(const float (&scores)[kBlockN / 2],
+                                                   std::uint32_t (&probs)[kBlockN / 4]) {
+#pragma unroll
+    for (int i = 0; i < kBlockN / 4; ++i)
+      probs[i] = Element<Traits::kDtype>::Pack(scores[2 * i], scores[2 * i + 1]);
+  }
+
+  static __device__ __forceinline__ void Rescale(float (&o)[kHeadDimV / 2],
+                                                 const float (&correction)[2]) {
+#pragma unroll
+    for (int i = 0; i < kHeadDimV / 2; ++i) o[i] *= correction[(i >> 1) & 1];
+  }
+
+  // Writes zeros to the rows of the v stage at hand from `rows` on: their probabilities are 0, but
+  // 0 * NaN is NaN.
+  __device__ __forceinline__ void ClearTail() {
+    const int rows = Work().seqlen_k - (Work().block_end - 1) * kBlockN;
+    if (rows >= kBlockN) return;
+    ptx::MbarrierWait(shared_.VFull(v_.stage()), v_.parity());
+    constexpr int kVectorsPerRow = Traits::kVSwizzleBytes / 16;
+    constexpr int kChunks = kHeadDimV * 2 / Traits::kVSwizzleBytes;
+    const int first = rows * kVectorsPerRow;
+    for (int chunk = 0; chunk < kChunks; ++chunk) {
+      const std::uint32_t base = shared_.V(v_.stage()) + chunk * kBlockN * Traits::kVSwizzleBytes;
+      for (int i = first + threadIdx.x - 128; i < kBlockN * kVectorsPerRow;
+           i += 128 * Traits::kConsumers) {
+        ptx::StoreSharedZeros(base + i * 16);
+      }
+    }
+    ptx::FenceProxyAsyncShared();
+    ptx::NamedBarrierSync(kTailBarrier, 128 * Traits::kConsumers);
+  }
+
+  // This warp has read all that it wants of the TileWork.
+  __device__ __forceinline__ void FreeWork() {
+    __syncwarp();
+    if (threadIdx.x % 32 == 0) ptx::MbarrierArrive(shared_.WorkFree(work_slot_.stage()));
+    work_slot_.Advance();
+  }
+  // This warp's part of the last product that reads q is done.
+  __device__ __forceinline__ void FreeQ() {
+    if (threadIdx.x % 32 == 0) ptx::MbarrierArrive(shared_.QFree(q_.stage()));
+    q_.Advance();
+  }
+  // A product's reads of k or v end for the whole warpgroup at once: one thread speaks for it.
+  __device__ __forceinline__ void FreeK() {
+    if (threadIdx.x % 128 == 0) ptx::MbarrierArrive(shared_.KFree(k_.stage()));
+    k_.Advance();
+  }
+  __device__ __forceinline__ void FreeV() {
+    if (threadIdx.x % 128 == 0) ptx::MbarrierArrive(shared_.VFree(v_.stage()));
+    v_.Advance();
+  }
+
+  __device__ __forceinline__ void AwaitTurn() {
+    if constexpr (Traits::kPingPong) ptx::NamedBarrierSync(kTurnBarrier + group_, 256);
+  }
+  __device__ __forceinline__ void GiveTurn() {
+    if constexpr (Traits::kPingPong) {
+      ptx::NamedBarrierArrive(kTurnBarrier + (group_ == Traits::kConsumers - 1 ? 0 : group_ + 1),
+                              256);
+    }
+  }
+
+  // The tile at hand, until FreeWork.
+  __device__ __forceinline__ const TileWork& Work() const {
+    return shared_.Work(work_slot_.stage());
+  }
+  // This thread's first row in its tile; the other is 8 below.
+  __device__ __forceinline__ int ThreadRow() const {
+    return group_ * 64 + threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 4;
+  }
+  // Finished scores come in units of log2 already where they have options.
+  __device__ __forceinline__ float ScaleLog2() const {
+    return Traits::kScoreOptions ? 1.0f : args_.p.softmax_scale * kLog2E;
+  }
+
+  const KernelArgs& args_;
+  const SharedMap<Traits>& shared_;
+  const int group_;
+  RingPosition<Traits::kWorkSlots> work_slot_;
+  RingPosition<Traits::kQStages> q_;
+  RingPosition<Traits::kStages> k_;
+  RingPosition<Traits::kStages> v_;
+};
+
+}  // namespace attnd::cuda::sm90

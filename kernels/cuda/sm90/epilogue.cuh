@@ -1,0 +1,150 @@
+// Finishing two rows a thread: division by the denominator, lse, and stores to global memory.
+#pragma once
+
+#include "kernels/cuda/element.cuh"
+#include "kernels/cuda/sm90/row_softmax.cuh"
+#include "kernels/cuda/sm90/score_options.cuh"
+#include "kernels/cuda/sm90/tile_work.cuh"
+
+namespace attnd::cuda::sm90 {
+
+// Transposes the 4 x 4 matrix whose column l is lane l of a quad's `values`: afterwards lane l
+// holds row l. Turns four pairs of columns from four groups into 8 consecutive columns of one
+// group: a 16-byte store.
+__device__ __forceinline__ void TransposeInQuad(std::uint32_t (&values)[4]) {
+#pragma unroll
+  for (int step = 2; step >= 1; step /= 2) {
+    const bool upper = (threadIdx.x & step) != 0;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      if ((i & step) != 0) continue;
+      const std::uint32_t sent = upper ? values[i] : values[i + step];
+      const std::uint32_t received = __shfl_xor_sync(0xffffffff, sent, step);
+      values[i] = upper ? received : values[i];
+      values[i + step] = upper ? values[i + step] : received;
+    }
+  }
+}
+
+// How to turn a row's accumulator into its result.
+struct RowResult {
+  float factor;  // multiplies the accumulator
+  float lse;     // natural log
+  bool empty;    // nothing was attended to: the result is 0 whatever the accumulator holds
+};
+
+// `scale_log2`: as in RowSoftmax::Update. `sink`: one more score without a value, in natural units,
+// or nullptr.
+__device__ __forceinline__ RowResult FinishRow(const RowSoftmax& state, int r, float scale_log2,
+                                               const float* sink) {
+  float max_log2 = __fmul_rn(state.max[r], scale_log2);
+  float sum = state.sum[r];
+  float rescale = 1.0f;
+  if (sink != nullptr) {
+    const float sink_log2 = *sink * kLog2E;
+    const float with_sink = fmaxf(max_log2, sink_log2);
+    const float subtracted = with_sink == NegativeInfinity() ? 0.0f : with_sink;
+    rescale = ptx::Exp2(max_log2 - subtracted);
+    sum = sum * rescale + ptx::Exp2(sink_log2 - subtracted);
+    max_log2 = with_sink;
+  }
+  if (sum == 0.0f) return {0.0f, NegativeInfinity(), true};
+  // The largest score has weight 1: sum is 1 or more, where the fast forms are good to 2 units in
+  // the last place.
+  return {__fdividef(rescale, sum), (max_log2 + __log2f(sum)) * kLn2, state.sum[r] == 0.0f};
+}
+
+// What a warpgroup needs of a TileWork to store its 64 rows.
+struct Destination {
+  std::int64_t out_offset;  // elements, of the warpgroup's first row
+  std::int64_t lse_offset;
+  int live_rows;    // rows within the sequence's length
+  int stored_rows;  // rows within its room; those past the length become 0, their lse -inf
+  int head;
+
+  __device__ __forceinline__ Destination(const AttentionParams& p, const TileWork& work, int group)
+      : live_rows(work.live_rows - 64 * group),
+        stored_rows(work.stored_rows - 64 * group),
+        head(work.head) {
+    SequenceBounds s;  // as if the tile were a sequence of its own
+    s.q_batch = work.q_batch;
+    s.q_begin = work.q_row;
+    out_offset = RowOffset(p.out, s.q_batch, s.q_begin, 64 * group, head);
+    lse_offset = LseOffset(p, s, head, 64 * group);
+  }
+};
+
+// Rows that attend to nothing: 0, and lse -inf or that of the sink alone.
+template <int kHeadDimV>
+__device__ __forceinline__ void StoreEmptyRows(const AttentionParams& p, const Destination& to) {
+  const int element_bytes = p.out.dtype == DataType::kFloat32 ? 4 : 2;
+  const int vectors_per_row = kHeadDimV * element_bytes / 16;
+  for (int i = threadIdx.x % 128; i < 64 * vectors_per_row; i += 128) {
+    const int row = i / vectors_per_row;
+    if (row >= to.stored_rows) break;
+    const std::int64_t offset = (to.out_offset + row * p.out.seq_stride) * element_bytes;
+    reinterpret_cast<uint4*>(static_cast<unsigned char*>(p.out.data) +
+                             offset)[i % vectors_per_row] = make_uint4(0, 0, 0, 0);
+  }
+  const int row = threadIdx.x % 128;
+  if (p.lse == nullptr || row >= min(to.stored_rows, 64)) return;
+  p.lse[to.lse_offset + row] =
+      p.sinks != nullptr && row < to.live_rows ? p.sinks[to.head] : NegativeInfinity();
+}
+
+// Stores the warpgroup's rows as far as the sequence has room for them. Each warp owns 16 rows and
+// needs no other.
+template <DataType kDtype, int kHeadDimV>
+__device__ __forceinline__ void StoreRows(const AttentionParams& p, const Destination& to,
+                                          float scale_log2, const RowSoftmax& state,
+                                          float (&o)[kHeadDimV / 2]) {
+  const int lane = threadIdx.x % 32;
+  const int first_row = threadIdx.x % 128 / 32 * 16 + lane / 4;
+  const float* const sink = p.sinks != nullptr ? p.sinks + to.head : nullptr;
+  bool stored[2];
+#pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    const int row = first_row + 8 * r;
+    stored[r] = row < to.stored_rows;
+    RowResult result = FinishRow(state, r, scale_log2, sink);
+    if (row >= to.live_rows) result = {0.0f, NegativeInfinity(), true};
+    if (p.lse != nullptr && stored[r] && lane % 4 == 0) p.lse[to.lse_offset + row] = result.lse;
+#pragma unroll
+    for (int i = 0; i < kHeadDimV / 2; ++i) {
+      if (((i >> 1) & 1) == r) o[i] = result.empty ? 0.0f : o[i] * result.factor;
+    }
+  }
+
+  const std::int64_t offset = to.out_offset + first_row * p.out.seq_stride;
+  const std::int64_t second_row = 8 * p.out.seq_stride;
+  if (p.out.dtype == DataType::kFloat32) {
+    float* const out = static_cast<float*>(p.out.data) + offset + lane % 4 * 2;
+#pragma unroll
+    for (int i = 0; i < kHeadDimV / 2; i += 2) {
+      const int r = (i >> 1) & 1;
+      if (stored[r])
+        *reinterpret_cast<float2*>(out + r * second_row + i / 4 * 8) = make_float2(o[i], o[i + 1]);
+    }
+    return;
+  }
+  std::uint16_t* const out = static_cast<std::uint16_t*>(p.out.data) + offset + lane % 4 * 8;
+#pragma unroll
+  for (int group = 0; group < kHeadDimV / 32; ++group) {
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      std::uint32_t pairs[4];
+#pragma unroll
+      for (int j = 0; j < 4; ++j) {
+        const int i = (group * 4 + j) * 4 + 2 * r;
+        pairs[j] = Element<kDtype>::Pack(o[i], o[i + 1]);
+      }
+      TransposeInQuad(pairs);
+      if (stored[r]) {
+        *reinterpret_cast<uint4*>(out + r * second_row + group * 32) =
+            make_uint4(pairs[0], pairs[1], pairs[2], pairs[3]);
+      }
+    }
+  }
+}
+
+}  // namespace attnd::cuda::sm90

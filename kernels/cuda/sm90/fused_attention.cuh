@@ -1,0 +1,61 @@
+// The fused attention kernel for Hopper (compute capability 9.0a): FlashAttention-3 (Shah et al.
+// 2024) in plain PTX.
+//
+// Grid: one block for each multiprocessor, each working through tiles of kBlockM query rows of one
+// head. Warpgroup 0: warp 0 asks the copy engine for q, k and v (Producer), warp 1 chooses tiles
+// (TileScheduler). The other warpgroups are consumers: each owns 64 rows of the tile, multiplies,
+// and keeps scores, probabilities and output in registers. Key blocks run from right to left, so
+// that blocks cut by the causal edge or by the length come first.
+//
+// Shared memory: rings of q, k and v tiles and of TileWorks, and barriers (tile_traits.h,
+// SharedMap). The copy engine writes q, k and v, the scheduler the TileWorks; consumers write only
+// zeros into v rows past a sequence's length.
+//
+// Barriers (mbarriers unless said otherwise), one of each a stage, and who arrives:
+//   work full       scheduler
+//   work free       every consumer warp, once it has read what it wants
+//   q full          producer, 1 + bytes; the TileWork can be read then too
+//   q free          every consumer warp, when its last score product of the tile is done
+//   k, v full       producer, 1 + bytes
+//   k, v free       one thread of each consumer warpgroup, when its product is done
+//   named 1..3      turn of consumer warpgroup 0..2 at the tensor cores: itself and the one before
+//   it named 4         all consumers, once the zeros past a sequence's length are written
+#pragma once
+
+#include "kernels/cuda/ptx/tma.cuh"
+#include "kernels/cuda/ptx/warpgroup.cuh"
+#include "kernels/cuda/sm90/consumer.cuh"
+#include "kernels/cuda/sm90/kernel_args.h"
+#include "kernels/cuda/sm90/producer.cuh"
+#include "kernels/cuda/sm90/shared_map.cuh"
+#include "kernels/cuda/sm90/tile_scheduler.cuh"
+#include "kernels/cuda/sm90/tile_traits.h"
+
+namespace attnd::cuda::sm90 {
+
+template <typename Traits>
+__global__ void __launch_bounds__(Traits::kThreads, 1)
+    FusedAttentionKernel(const __grid_constant__ KernelArgs args) {
+  extern __shared__ __align__(1024) unsigned char shared_memory[];
+  const SharedMap<Traits> shared(shared_memory);
+  if (threadIdx.x == 0) {
+    ptx::PrefetchTensorMap(&args.q_map);
+    ptx::PrefetchTensorMap(&args.k_map);
+    ptx::PrefetchTensorMap(&args.v_map);
+    shared.InitBarriers();
+  }
+  __syncthreads();
+
+  // The same in all lanes, and known to be so to the compiler.
+  const int warpgroup = __shfl_sync(0xffffffff, threadIdx.x / 128, 0);
+  if (warpgroup == 0) {
+    ptx::ShrinkRegisters<Traits::kProducerRegisters>();
+    if (threadIdx.x == 0) Producer<Traits>(args, shared).Run();
+    if (threadIdx.x / 32 == 1) TileScheduler<Traits>(args, shared).Run();
+  } else {
+    ptx::GrowRegisters<Traits::kConsumerRegisters>();
+    Consumer<Traits>(args, shared, warpgroup - 1).Run();
+  }
+}
+
+}  // namespace attnd::cuda::sm90

@@ -1,0 +1,12 @@
+#include "kernels/cuda/sm90/launch.cuh"
+
+namespace attnd::cuda::sm90 {
+
+template cudaError_t LaunchFusedAttention<DataType::kFloat16, 96, 96, false>(const AttentionParams&,
+                                                                             int, int*,
+                                                                             cudaStream_t);
+template cudaError_t LaunchFusedAttention<DataType::kFloat16, 96, 96, true>(const AttentionParams&,
+                                                                            int, int*,
+                                                                            cudaStream_t);
+
+}  // namespace attnd::cuda::sm90

@@ -1,0 +1,32 @@
+// What the host hands the Hopper kernel.
+#pragma once
+
+#include <cuda.h>
+
+#include <cstdint>
+
+#include "kernels/attention_params.h"
+
+namespace attnd::cuda::sm90 {
+
+struct KernelArgs {
+  CUtensorMap
+      q_map;  // dimensions (head_dim, seqlen, heads, batch); one box is one column chunk of a tile
+  CUtensorMap k_map;
+  CUtensorMap v_map;
+  AttentionParams p;
+  // Tiles of one sequence length (no cu_seqlens_q): m_blocks * num_heads * batch_size of them. With
+  // cu_seqlens_q the device counts them.
+  int m_blocks = 0;
+  int num_tiles = 0;
+  int heads_per_section =
+      1;  // heads whose keys and values share the second-level cache; see tile_scheduler.cuh
+  // Zero before the launch: the number of tiles handed out beyond each block's first. nullptr:
+  // tiles are dealt in turn.
+  int* ticket = nullptr;
+  // A tile of v can hold rows past its sequence's length, where the copy engine does not write
+  // zeros.
+  bool clear_v_tail = false;
+};
+
+}  // namespace attnd::cuda::sm90

@@ -1,0 +1,109 @@
+// The producer: feeds the rings of q, k and v through the copy engine.
+#pragma once
+
+#include "kernels/cuda/ptx/tma.cuh"
+#include "kernels/cuda/sm90/kernel_args.h"
+#include "kernels/cuda/sm90/shared_map.cuh"
+
+namespace attnd::cuda::sm90 {
+
+template <typename Traits>
+class Producer {
+ public:
+  __device__ __forceinline__ Producer(const KernelArgs& args, const SharedMap<Traits>& shared)
+      : args_(args), shared_(shared) {}
+
+  // Run by one thread.
+  __device__ __forceinline__ void Run() {
+    RingPosition<Traits::kWorkSlots> slot;
+    for (bool more = true; more; slot.Advance()) {
+      ptx::MbarrierWait(shared_.WorkFull(slot.stage()), slot.parity());
+      const TileWork& work = shared_.Work(slot.stage());
+      more = work.batch >= 0;
+      if (more && work.HasKeys()) {
+        LoadTile(work);
+      } else {
+        AwaitFreeQ();
+        ptx::MbarrierArrive(shared_.QFull(q_.stage()));
+        q_.Advance();
+      }
+    }
+  }
+
+ private:
+  // Loads the tile's q and its key blocks from right to left, in the order in which the consumers
+  // need them: the scores of a block come before the output of the block to its right.
+  __device__ __forceinline__ void LoadTile(const TileWork& work) {
+    const int block_begin = work.block_begin;
+    const int block_end = work.block_end;
+    k_row_ = work.k_row;
+    k_batch_ = work.k_batch;
+    kv_head_ = work.kv_head;
+    // The first k comes before q, which may have to wait for the tile before this one.
+    LoadK(block_end - 1);
+    LoadQ(work);
+    for (int block = block_end - 2; block >= block_begin; --block) {
+      LoadK(block);
+      LoadV(block + 1);
+    }
+    LoadV(block_begin);
+  }
+
+  __device__ __forceinline__ void AwaitFreeQ() {
+    ptx::MbarrierWait(shared_.QFree(q_.stage()), q_.parity() ^ 1);
+  }
+
+  __device__ __forceinline__ void LoadQ(const TileWork& work) {
+    const std::uint32_t full = shared_.QFull(q_.stage());
+    AwaitFreeQ();
+    ptx::MbarrierArriveExpectBytes(full, Traits::kQBytes);
+    LoadChunks<Traits::kHeadDim, Traits::kQkSwizzleBytes, Traits::kBlockM>(
+        &args_.q_map, shared_.Q(q_.stage()), full, ptx::CachePolicy::kEvictFirst, work.q_row,
+        work.head, work.q_batch);
+    q_.Advance();
+  }
+
+  __device__ __forceinline__ void LoadK(int block) {
+    const std::uint32_t full = shared_.KFull(k_.stage());
+    ptx::MbarrierWait(shared_.KFree(k_.stage()), k_.parity() ^ 1);
+    ptx::MbarrierArriveExpectBytes(full, Traits::kKBytes);
+    LoadChunks<Traits::kHeadDim, Traits::kQkSwizzleBytes, Traits::kBlockN>(
+        &args_.k_map, shared_.K(k_.stage()), full, ptx::CachePolicy::kEvictLast,
+        k_row_ + block * Traits::kBlockN, kv_head_, k_batch_);
+    k_.Advance();
+  }
+
+  __device__ __forceinline__ void LoadV(int block) {
+    const std::uint32_t full = shared_.VFull(v_.stage());
+    ptx::MbarrierWait(shared_.VFree(v_.stage()), v_.parity() ^ 1);
+    ptx::MbarrierArriveExpectBytes(full, Traits::kVBytes);
+    LoadChunks<Traits::kHeadDimV, Traits::kVSwizzleBytes, Traits::kBlockN>(
+        &args_.v_map, shared_.V(v_.stage()), full, ptx::CachePolicy::kEvictLast,
+        k_row_ + block * Traits::kBlockN, kv_head_, k_batch_);
+    v_.Advance();
+  }
+
+  // kRows rows of kDim columns from (row, head, batch) on, one column chunk a copy.
+  template <int kDim, int kSwizzleBytes, int kRows>
+  __device__ __forceinline__ void LoadChunks(const CUtensorMap* map, std::uint32_t destination,
+                                             std::uint32_t full, ptx::CachePolicy policy, int row,
+                                             int head, int batch) {
+    constexpr int kColumns = kSwizzleBytes / 2;
+#pragma unroll
+    for (int chunk = 0; chunk < kDim / kColumns; ++chunk) {
+      ptx::TmaLoad4d(destination + chunk * kRows * kSwizzleBytes, map, full, policy,
+                     chunk * kColumns, row, head, batch);
+    }
+  }
+
+  const KernelArgs& args_;
+  const SharedMap<Traits>& shared_;
+  int k_row_ = 0;  // of the tile at hand
+  int k_batch_ = 0;
+  int kv_head_ = 0;
+  RingPosition<Traits::kQStages> q_;
+  RingPosition<Traits::kStages> k_;
+  RingPosition<Traits::kStages> v_;
+};
+
+}  // namespace attnd::cuda::sm90

@@ -1,0 +1,119 @@
+// Tile shapes of the Hopper kernel and the shared-memory plan that follows from them. To add a
+// head_dim: add its row to ChooseTraits below, one to fused_implementation.cc, and a file to
+// instantiations/.
+#pragma once
+
+#include "kernels/data_type.h"
+
+namespace attnd::cuda::sm90 {
+
+// One specialisation: kConsumers warpgroups of 64 query rows each share tiles of kBlockN keys.
+//
+// kPingPong: warpgroups take turns at the tensor cores, so that one's softmax runs under another's
+// products. kScoreOptions: scores also go through softcap, bias, ALiBi and boolean mask
+// (score_options.cuh).
+template <DataType kElement, int kQkDim, int kVDim, int kNumConsumers, int kKeys, int kNumQStages,
+          int kNumStages, bool kTakesTurns, bool kHasScoreOptions>
+struct TileTraits {
+  static constexpr DataType kDtype = kElement;
+  static constexpr int kHeadDim = kQkDim;
+  static constexpr int kHeadDimV = kVDim;
+  static constexpr int kConsumers = kNumConsumers;
+  static constexpr int kBlockM = 64 * kNumConsumers;
+  static constexpr int kBlockN = kKeys;
+  static constexpr int kQStages =
+      kNumQStages;  // q tiles held at a time; 2: the next one is there when a tile ends
+  static constexpr int kStages = kNumStages;  // k tiles held at a time, and as many of v
+  static constexpr bool kPingPong = kTakesTurns;
+  static constexpr bool kScoreOptions = kHasScoreOptions;
+  // With a second q tile at hand, the first score product of a tile runs while the results of the
+  // tile before are stored.
+  static constexpr bool kJoinTiles = kNumQStages > 1;
+  // A head wider than 128 leaves its output multiplication long enough to hide the rescaling of O
+  // under the score product.
+  static constexpr bool kRescaleFirst = kVDim > 128;
+
+  static constexpr int kThreads = 128 * (kNumConsumers + 1);
+  // 64 Ki registers: 128 * (producer + consumers * consumer) <= 65536, each a multiple of 8.
+  static constexpr int kProducerRegisters = kNumConsumers == 3 ? 32 : 40;
+  static constexpr int kConsumerRegisters = kNumConsumers == 3 ? 160 : 232;
+
+  // Tiles lie in column chunks of one swizzle span, all rows of a chunk together.
+  static constexpr int kQkSwizzleBytes = kQkDim % 64 == 0 ? 128 : 64;
+  static constexpr int kVSwizzleBytes = kVDim % 64 == 0 ? 128 : 64;
+  static constexpr int kQBytes = kBlockM * kQkDim * 2;
+  static constexpr int kKBytes = kBlockN * kQkDim * 2;
+  static constexpr int kVBytes = kBlockN * kVDim * 2;
+
+  static constexpr int kWorkSlots = 2;  // TileWorks: the tile at hand, and the next
+  static constexpr int kWorkBytes = 96;
+  static constexpr int kWalkBytes = 8;
+  static constexpr int kBarriers = 2 * (kWorkSlots + kQStages + 2 * kStages);
+
+  // Shared memory, in bytes from a 1024-byte boundary.
+  static constexpr int kQOffset = 0;
+  static constexpr int kKOffset = kQOffset + kQStages * kQBytes;
+  static constexpr int kVOffset = kKOffset + kStages * kKBytes;
+  static constexpr int kBarrierOffset = kVOffset + kStages * kVBytes;
+  static constexpr int kWorkOffset = kBarrierOffset + 8 * kBarriers;
+  static constexpr int kSharedBytes = kWorkOffset + kWorkSlots * kWorkBytes + kWalkBytes;
+
+  static_assert(kQkDim % 32 == 0 && kVDim % 32 == 0 && kBlockN % 16 == 0);
+  static_assert(kQBytes % 1024 == 0 && kKBytes % 1024 == 0 && kVBytes % 1024 == 0);
+  static_assert(kSharedBytes <= 232448, "more than a block may have");
+};
+
+// The specialisation for each pair of widths: warpgroups, keys, q stages, k and v stages,
+// ping-pong.
+template <DataType kDtype, int kHeadDim, int kHeadDimV, bool kScoreOptions>
+struct ChooseTraits;
+template <DataType kDtype>
+struct ChooseTraits<kDtype, 64, 64, false> {
+  using Type = TileTraits<kDtype, 64, 64, 3, 128, 2, 2, true, false>;
+};
+template <DataType kDtype>
+struct ChooseTraits<kDtype, 64, 64, true> {
+  using Type = TileTraits<kDtype, 64, 64, 2, 128, 2, 2, true, true>;
+};
+template <DataType kDtype>
+struct ChooseTraits<kDtype, 96, 96, false> {
+  using Type = TileTraits<kDtype, 96, 96, 2, 176, 2, 2, true, false>;
+};
+template <DataType kDtype>
+struct ChooseTraits<kDtype, 96, 96, true> {
+  using Type = TileTraits<kDtype, 96, 96, 2, 112, 2, 2, true, true>;
+};
+template <DataType kDtype>
+struct ChooseTraits<kDtype, 128, 128, false> {
+  using Type = TileTraits<kDtype, 128, 128, 2, 128, 2, 2, true, false>;
+};
+template <DataType kDtype>
+struct ChooseTraits<kDtype, 128, 128, true> {
+  using Type = TileTraits<kDtype, 128, 128, 2, 112, 2, 2, true, true>;
+};
+template <DataType kDtype>
+struct ChooseTraits<kDtype, 192, 128, false> {
+  using Type = TileTraits<kDtype, 192, 128, 2, 128, 1, 2, true, false>;
+};
+template <DataType kDtype>
+struct ChooseTraits<kDtype, 192, 128, true> {
+  using Type = TileTraits<kDtype, 192, 128, 2, 96, 1, 2, true, true>;
+};
+template <DataType kDtype>
+struct ChooseTraits<kDtype, 192, 192, false> {
+  using Type = TileTraits<kDtype, 192, 192, 2, 112, 1, 2, true, false>;
+};
+template <DataType kDtype>
+struct ChooseTraits<kDtype, 192, 192, true> {
+  using Type = TileTraits<kDtype, 192, 192, 2, 80, 1, 2, true, true>;
+};
+template <DataType kDtype>
+struct ChooseTraits<kDtype, 256, 256, false> {
+  using Type = TileTraits<kDtype, 256, 256, 2, 80, 1, 2, false, false>;
+};
+template <DataType kDtype>
+struct ChooseTraits<kDtype, 256, 256, true> {
+  using Type = TileTraits<kDtype, 256, 256, 2, 48, 1, 2, false, true>;
+};
+
+}  // namespace attnd::cuda::sm90
