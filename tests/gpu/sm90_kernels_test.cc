@@ -1,0 +1,207 @@
+// What is particular to the Hopper kernel: its widths, its tile edges, its ticket and what it
+// refuses.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "kernels/cuda/sm90/fused_implementation.h"
+#include "tests/gpu/cuda_runner.h"
+#include "tests/gpu/device_memory.h"
+#include "tests/testing/expected_result.h"
+
+namespace attnd::testing {
+namespace {
+
+constexpr std::pair<int, int> kWidths[] = {{64, 64},   {96, 96},   {128, 128},
+                                           {192, 128}, {192, 192}, {256, 256}};
+
+ProblemSpec Spec(int head_dim, int head_dim_v) {
+  ProblemSpec spec;
+  spec.batch_size = 2;
+  spec.seqlen_q = 130;
+  spec.seqlen_k = 260;
+  spec.num_heads = 2;
+  spec.num_kv_heads = 1;
+  spec.head_dim = head_dim;
+  spec.head_dim_v = head_dim_v;
+  spec.dtype = DataType::kBFloat16;
+  return spec;
+}
+
+class Sm90KernelsTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    const auto device = CudaDeviceTraits();
+    if (!device.has_value() || device->compute_capability != 90)
+      GTEST_SKIP() << "no device of compute capability 9.0";
+    device_ = *device;
+  }
+
+  void Check(const ProblemSpec& spec) {
+    SCOPED_TRACE(absl::StrCat("head_dim ", spec.head_dim, "/", spec.head_dim_v, ", ", spec.seqlen_q,
+                              " x ", spec.seqlen_k, spec.causal ? " causal" : "", " window ",
+                              spec.window_left, " ", spec.window_right));
+    Problem problem(spec);
+    const ExpectedResult expected = ComputeExpected(problem);
+    const absl::Status status = MakeCudaRunner(kernel_, device_)->Run(problem);
+    ASSERT_TRUE(status.ok()) << status.ToString();
+    EXPECT_TRUE(ResultsMatch(problem, expected));
+  }
+
+  const KernelImplementation kernel_ = cuda::sm90::FusedImplementation();
+  DeviceTraits device_;
+};
+
+TEST_F(Sm90KernelsTest, EveryWidthAndTypeAgreesWithFloat64) {
+  for (const auto& [head_dim, head_dim_v] : kWidths) {
+    for (DataType dtype : {DataType::kFloat16, DataType::kBFloat16}) {
+      for (bool causal : {false, true}) {
+        ProblemSpec spec = Spec(head_dim, head_dim_v);
+        spec.dtype = dtype;
+        spec.causal = causal;
+        Check(spec);
+        spec.window_left = 70;
+        Check(spec);
+        spec.out_dtype = DataType::kFloat32;
+        spec.sinks = true;
+        Check(spec);
+      }
+    }
+  }
+}
+
+TEST_F(Sm90KernelsTest, EveryWidthTakesEveryScoreOption) {
+  for (const auto& [head_dim, head_dim_v] : kWidths) {
+    for (bool causal : {false, true}) {
+      ProblemSpec spec = Spec(head_dim, head_dim_v);
+      spec.causal = causal;
+      spec.softcap = 5.0f;
+      spec.bias = ScoreArray::kFull;
+      spec.alibi = Slopes::kPerBatchAndHead;
+      spec.mask = ScoreArray::kPerRow;
+      spec.mask_empty_rows = true;
+      Check(spec);
+    }
+  }
+}
+
+// Rows and keys one short of, at and one past what a warpgroup and a tile hold.
+TEST_F(Sm90KernelsTest, TileEdgesAgreeWithFloat64) {
+  for (const auto& [head_dim, head_dim_v] : kWidths) {
+    for (int seqlen_q : {1, 63, 64, 65, 127, 128, 129, 191, 192, 193}) {
+      for (int seqlen_k : {1, 79, 81, 111, 112, 113, 127, 128, 129, 176, 177, 257}) {
+        ProblemSpec spec = Spec(head_dim, head_dim_v);
+        spec.batch_size = 1;
+        spec.num_heads = 1;
+        spec.seqlen_q = seqlen_q;
+        spec.seqlen_k = seqlen_k;
+        spec.causal = (seqlen_q + seqlen_k) % 2 == 0;
+        Check(spec);
+      }
+    }
+  }
+}
+
+// Sequences of no, one and many tiles, some without keys, whose room past the length holds NaN.
+TEST_F(Sm90KernelsTest, PackedSequencesWithUnusedRoomAgreeWithFloat64) {
+  for (const auto& [head_dim, head_dim_v] : kWidths) {
+    for (bool causal : {false, true}) {
+      ProblemSpec spec = Spec(head_dim, head_dim_v);
+      spec.layout = Layout::kPacked;
+      spec.batch_size = 40;
+      spec.seqlen_q = 300;
+      spec.seqlen_k = 300;
+      for (int b = 0; b < 40; ++b) {
+        spec.rooms_q.push_back(b % 7 == 3 ? 0 : (b * 67) % 301);
+        spec.rooms_k.push_back(b % 5 == 4 ? 0 : (b * 131) % 301);
+        spec.lengths_k.push_back(spec.rooms_k.back() * (b % 3) / 2);
+      }
+      spec.causal = causal;
+      Check(spec);
+    }
+  }
+}
+
+// More tiles than multiprocessors: the ticket hands tiles out in another order, and nothing else.
+TEST_F(Sm90KernelsTest, TheTicketChangesNoBit) {
+  ProblemSpec spec = Spec(64, 64);
+  spec.batch_size = 48;
+  spec.num_heads = 8;
+  spec.causal = true;
+  Problem with_ticket(spec);
+  ASSERT_GT(kernel_.workspace_bytes(with_ticket.params(), device_), 0);
+  ASSERT_TRUE(MakeCudaRunner(kernel_, device_)->Run(with_ticket).ok());
+  KernelImplementation without = kernel_;
+  without.workspace_bytes = [](const AttentionParams&, const DeviceTraits&) {
+    return std::int64_t{0};
+  };
+  Problem dealt(spec);
+  ASSERT_TRUE(MakeCudaRunner(without, device_)->Run(dealt).ok());
+  EXPECT_TRUE(std::equal(with_ticket.outputs().data(),
+                         with_ticket.outputs().data() + with_ticket.outputs().size_bytes(),
+                         dealt.outputs().data()));
+}
+
+// NaN in k reaches exactly the rows that see it, also where its tile is masked for other rows.
+TEST_F(Sm90KernelsTest, NanInAKeyReachesTheRowsThatSeeIt) {
+  for (const auto& [head_dim, head_dim_v] : kWidths) {
+    ProblemSpec spec = Spec(head_dim, head_dim_v);
+    spec.batch_size = 1;
+    spec.causal = true;
+    Problem problem(spec);
+    constexpr int kBadKey = 200;
+    problem.SetK(0, kBadKey, 0, 3, NAN);
+    ASSERT_TRUE(MakeCudaRunner(kernel_, device_)->Run(problem).ok());
+    for (int row = 0; row < spec.seqlen_q; ++row) {
+      const bool sees = row + spec.seqlen_k - spec.seqlen_q >= kBadKey;
+      EXPECT_EQ(std::isnan(problem.Out(0, row, 1, 0)), sees)
+          << "head_dim " << head_dim << " row " << row;
+    }
+  }
+}
+
+// Needs no device: what is refused goes to another implementation.
+TEST(Sm90SupportsTest, RefusesWhatItCannotCompute) {
+  const KernelImplementation kernel = cuda::sm90::FusedImplementation();
+  DeviceTraits hopper;
+  hopper.backend = Backend::kCuda;
+  hopper.compute_capability = 90;
+  hopper.num_multiprocessors = 132;
+  const auto refused = [&](const AttentionParams& p, const DeviceTraits& device) {
+    return absl::IsUnimplemented(kernel.supports(p, device));
+  };
+  Problem problem(Spec(128, 128));
+  const AttentionParams p = problem.params();
+  EXPECT_TRUE(kernel.supports(p, hopper).ok());
+
+  DeviceTraits other = hopper;
+  other.compute_capability = 100;  // 9.0a code runs on 9.0 alone
+  EXPECT_TRUE(refused(p, other));
+  AttentionParams single = p;
+  single.q.dtype = DataType::kFloat32;
+  EXPECT_TRUE(refused(single, hopper));
+  AttentionParams narrow = p;
+  narrow.head_dim = 80;
+  EXPECT_TRUE(refused(narrow, hopper));
+  AttentionParams broadcast = p;
+  broadcast.k.batch_stride = 0;
+  EXPECT_TRUE(refused(broadcast, hopper));
+  AttentionParams odd = p;
+  odd.v.seq_stride += 1;
+  EXPECT_TRUE(refused(odd, hopper));
+  AttentionParams with_probs = p;
+  float probs = 0.0f;
+  with_probs.probs = &probs;
+  EXPECT_TRUE(refused(with_probs, hopper));
+  AttentionParams many = p;
+  many.batch_size = many.q.batch = std::int64_t{1} << 40;
+  EXPECT_TRUE(refused(many, hopper));
+}
+
+}  // namespace
+}  // namespace attnd::testing
