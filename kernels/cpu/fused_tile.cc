@@ -6,7 +6,6 @@
 #include <cstring>
 
 #include "kernels/attention_mask.h"
-#include "kernels/cpu/scratch.h"
 #include "kernels/online_softmax.h"
 
 // This file is compiled once for each instruction set and the best one is chosen at run time. On
@@ -25,6 +24,7 @@
 #include "kernels/cpu/tile_memory-inl.h"
 #include "kernels/cpu/tile_products-inl.h"
 #include "kernels/cpu/tile_scores-inl.h"
+#include "kernels/cpu/tile_scratch-inl.h"
 #include "kernels/cpu/vector_math-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -33,41 +33,6 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 static_assert(kStripRows % kMaxRows == 0 && kKeyTile % kWidth == 0 && kMaxRows <= kStripRoom &&
               kDirectKeyTile % kWidth == 0 && kKeyTile % kDirectKeyTile == 0);
-
-constexpr std::int64_t RoundUp(std::int64_t n, std::int64_t multiple) {
-  return (n + multiple - 1) / multiple * multiple;
-}
-
-// How a task cuts up its thread's scratch memory.
-struct Scratch {
-  // `packs`: whether key and value tiles are packed.
-  Scratch(std::int64_t rows, std::int64_t dim, std::int64_t dim_v, bool packs)
-      : num_strips((rows + kMaxRows - 1) / kMaxRows), out_stride(RoundUp(dim_v, kWidth)) {
-    const std::int64_t sizes[] = {
-        num_strips * kMaxRows * dim,      num_strips * kMaxRows * out_stride,
-        num_strips * kStripRoom,          num_strips * kMaxRows * kLanes,
-        packs ? kKeyTile * dim : 0,       packs ? kKeyTile * out_stride : 0,
-        std::int64_t{kMaxRows} * kKeyTile};
-    float** parts[] = {&q, &out, &m, &l, &k, &v, &scores};
-    std::int64_t total = 0;
-    for (std::int64_t size : sizes) total += RoundUp(size, kStripRoom);
-    float* next = ThreadScratch(total);
-    for (std::size_t i = 0; i < std::size(sizes); ++i) {
-      *parts[i] = next;
-      next += RoundUp(sizes[i], kStripRoom);
-    }
-  }
-
-  std::int64_t num_strips;
-  std::int64_t out_stride;
-  float* q;  // [num_strips][dim][kMaxRows], or [num_strips][kMaxRows][dim] where nothing is packed
-  float* out;     // [num_strips * kMaxRows][out_stride]
-  float* m;       // [num_strips][kStripRoom]
-  float* l;       // [num_strips][kMaxRows][kLanes]
-  float* k;       // [kKeyTile / kWidth][dim][kWidth]
-  float* v;       // [out_stride / kWidth][kKeyTile][kWidth]
-  float* scores;  // [kMaxRows][kKeyTile]
-};
 
 // The smallest range that covers the non-empty ones of `rows`.
 KeyRange UnionOf(const TileRow* rows, std::int64_t num_rows) {
@@ -205,6 +170,8 @@ class TileTask {
     const KeyRange keys = UnionOf(rows_ + row0, rows);
     const PanelSpan span = SpanIn(keys, first, key_tile_);
     if (span.begin >= span.end) return;
+    // The keys that some row of the strip sees; the span around them is what is masked.
+    const std::int64_t key_begin = std::max(keys.begin - first, std::int64_t{0});
     const std::int64_t key_end = std::min(keys.end - first, key_tile_);
     ComputeScores(strip, rows, span, key_end);
     for (int r = 0; r < rows; ++r) {
@@ -216,12 +183,12 @@ class TileTask {
     SoftmaxStrip(rows, span, {scratch_.m + strip * kStripRoom, scratch_.l + row0 * kLanes},
                  scratch_.scores, factor);
     if (direct_) {
-      AddValues(strip, rows, span.begin, key_end, factor,
-                ValueRows<T>{ValueAt(first + span.begin), p_.v.seq_stride, kWidth,
-                             ValuesAreSafe(strip, rows, first + span.begin, first + key_end)});
+      AddValues(strip, rows, key_begin, key_end, factor,
+                ValueRows<T>{ValueAt(first + key_begin), p_.v.seq_stride, kWidth,
+                             ValuesAreSafe(strip, rows, first + key_begin, first + key_end)});
     } else {
-      AddValues(strip, rows, span.begin, span.end, factor,
-                ValueRows<float>{scratch_.v + span.begin * kWidth, kWidth, kKeyTile * kWidth,
+      AddValues(strip, rows, key_begin, key_end, factor,
+                ValueRows<float>{scratch_.v + key_begin * kWidth, kWidth, kKeyTile * kWidth,
                                  packed_values_finite_});
     }
   }

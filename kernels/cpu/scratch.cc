@@ -3,6 +3,7 @@
 #include <hwy/aligned_allocator.h>
 
 #include <cstddef>
+#include <new>
 
 namespace attnd::cpu {
 
@@ -11,7 +12,9 @@ float* ThreadScratch(std::int64_t num_floats) {
   thread_local std::int64_t capacity = 0;
   if (num_floats > capacity) {
     buffer.reset();  // first, so that the old and the new buffer never exist together
+    capacity = 0;
     buffer = hwy::AllocateAligned<float>(static_cast<std::size_t>(num_floats));
+    if (buffer == nullptr) throw std::bad_alloc();
     capacity = num_floats;
   }
   return buffer.get();
