@@ -12,22 +12,4 @@ absl::Status StatusFromCuda(cudaError_t error, std::string_view call, const char
                                           cudaGetErrorString(error), ") at ", file, ":", line));
 }
 
-bool IsSticky(cudaError_t error) {
-  switch (error) {
-    case cudaErrorIllegalAddress:
-    case cudaErrorLaunchFailure:
-    case cudaErrorLaunchTimeout:
-    case cudaErrorHardwareStackError:
-    case cudaErrorIllegalInstruction:
-    case cudaErrorMisalignedAddress:
-    case cudaErrorInvalidAddressSpace:
-    case cudaErrorInvalidPc:
-    case cudaErrorAssert:
-    case cudaErrorECCUncorrectable:
-      return true;
-    default:
-      return false;
-  }
-}
-
 }  // namespace attnd::cuda

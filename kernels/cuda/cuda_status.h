@@ -11,12 +11,8 @@ namespace attnd::cuda {
 
 // OK for cudaSuccess; else Internal with the call as written, the error's name, its text, and where
 // it was seen. Takes the error off the runtime's last-error slot, so that an unrelated later check
-// does not report it again. Sticky errors (IsSticky) stay with the context for the rest of the
-// process whatever is done here.
+// does not report it again.
 absl::Status StatusFromCuda(cudaError_t error, std::string_view call, const char* file, int line);
-
-// True for errors after which the context is lost: every later call in this process will fail.
-bool IsSticky(cudaError_t error);
 
 }  // namespace attnd::cuda
 

@@ -1,6 +1,8 @@
 #include "tests/gpu/cuda_runner.h"
 
 #include <algorithm>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "kernels/attention_shape.h"
@@ -41,10 +43,10 @@ class GuardedWorkspace {
 
 class CudaRunner : public KernelRunner {
  public:
-  CudaRunner(const KernelImplementation& kernel, const DeviceTraits& device)
-      : kernel_(kernel), device_(device) {}
+  CudaRunner(std::string name, const KernelImplementation& kernel, const DeviceTraits& device)
+      : name_(std::move(name)), kernel_(kernel), device_(device) {}
 
-  std::string name() const override { return std::string(kernel_.name); }
+  std::string name() const override { return name_; }
 
   absl::Status Supports(const AttentionParams& p) const override {
     return kernel_.supports(p, device_);
@@ -93,15 +95,21 @@ class CudaRunner : public KernelRunner {
   }
 
  private:
+  const std::string name_;
   const KernelImplementation kernel_;
   const DeviceTraits device_;
 };
 
 }  // namespace
 
+std::unique_ptr<KernelRunner> MakeCudaRunner(std::string name, const KernelImplementation& kernel,
+                                             const DeviceTraits& device) {
+  return std::make_unique<CudaRunner>(std::move(name), kernel, device);
+}
+
 std::unique_ptr<KernelRunner> MakeCudaRunner(const KernelImplementation& kernel,
                                              const DeviceTraits& device) {
-  return std::make_unique<CudaRunner>(kernel, device);
+  return MakeCudaRunner(std::string(kernel.name), kernel, device);
 }
 
 }  // namespace attnd::testing

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string>
 #include <vector>
 
 #include "kernels/attention_shape.h"
@@ -16,6 +17,14 @@
 
 namespace attnd::testing {
 namespace {
+
+// Kernels choose tiles by how many multiprocessors a problem would leave idle. On a device said to
+// have a single one, every problem of more than a few rows is large: the way to large tiles for
+// tests of ordinary size.
+DeviceTraits WithOneMultiprocessor(DeviceTraits device) {
+  device.num_multiprocessors = 1;
+  return device;
+}
 
 class GpuKernelsTest : public ::testing::Test {
  protected:
@@ -39,6 +48,20 @@ class GpuKernelsTest : public ::testing::Test {
       const absl::Status status = MakeCudaRunner(kernel, device_)->Run(problem);
       ASSERT_TRUE(status.ok()) << kernel.name << ": " << status.ToString();
       EXPECT_TRUE(ResultsMatch(problem, expected)) << kernel.name;
+    }
+  }
+
+  // Every fused implementation gives the same bits on a device of one multiprocessor.
+  void CheckTileSizes(const ProblemSpec& spec) {
+    for (const KernelImplementation& kernel : ImplementationsFor(Backend::kCuda)) {
+      Problem small_tiles(spec);
+      Problem large_tiles(spec);
+      if (kernel.algorithm != "fused" || !kernel.supports(small_tiles.params(), device_).ok())
+        continue;
+      ASSERT_TRUE(MakeCudaRunner(kernel, device_)->Run(small_tiles).ok());
+      ASSERT_TRUE(MakeCudaRunner(kernel, WithOneMultiprocessor(device_))->Run(large_tiles).ok());
+      EXPECT_TRUE(SameBits(small_tiles, large_tiles, 0))
+          << kernel.name << ", head_dim " << spec.head_dim;
     }
   }
 
@@ -113,6 +136,20 @@ TEST_F(GpuKernelsTest, AThousandRepeatsGiveTheSameBits) {
       Problem again(SmallSpec(dtype));
       ASSERT_TRUE(runner->Run(again).ok());
       ASSERT_TRUE(SameBits(first, again, 0)) << "repeat " << repeat;
+    }
+  }
+}
+
+TEST_F(GpuKernelsTest, TileSizeDoesNotChangeBits) {
+  for (std::int64_t head_dim : {32, 64, 96, 128, 192, 256}) {
+    for (bool causal : {false, true}) {
+      ProblemSpec spec = SmallSpec(DataType::kBFloat16);
+      spec.seqlen_q = 200;
+      spec.seqlen_k = 333;
+      spec.head_dim = head_dim;
+      spec.causal = causal;
+      spec.window_left = 150;
+      CheckTileSizes(spec);
     }
   }
 }
@@ -211,16 +248,23 @@ TEST_F(GpuKernelsTest, DiagnosticsAgreeWithTheHost) {
   EXPECT_GT(actual.rows_fully_masked, 0);
 }
 
+// Every implementation, and those of "fused" once more with their large tiles.
+void RegisterAllContractTests(const DeviceTraits& device) {
+  for (const KernelImplementation& kernel : ImplementationsFor(Backend::kCuda)) {
+    RegisterContractTests(MakeCudaRunner(kernel, device));
+    if (kernel.algorithm != "fused") continue;
+    RegisterContractTests(MakeCudaRunner(std::string(kernel.name) + "_large_tiles", kernel,
+                                         WithOneMultiprocessor(device)));
+  }
+}
+
 }  // namespace
 }  // namespace attnd::testing
 
 int main(int argc, char** argv) {
   ::testing::InitGoogleTest(&argc, argv);
   if (const auto device = attnd::testing::CudaDeviceTraits()) {
-    for (const attnd::KernelImplementation& kernel :
-         attnd::ImplementationsFor(attnd::Backend::kCuda)) {
-      attnd::testing::RegisterContractTests(attnd::testing::MakeCudaRunner(kernel, *device));
-    }
+    attnd::testing::RegisterAllContractTests(*device);
   }
   return RUN_ALL_TESTS();
 }
