@@ -37,6 +37,14 @@ std::int64_t MergeBytes(const MergeParams& p) {
   return RoundUpToBuffer(parts_bytes + p.rows * p.dim * SizeOf(p.out_dtype) + lse_bytes);
 }
 
+// Bytes of the problem's inputs and results, without what lies between them in their blocks.
+std::int64_t TensorBytes(const AttentionPlan& plan) {
+  std::int64_t bytes = 0;
+  for (const Extent& input : plan.inputs) bytes += input.size_bytes;
+  for (const Extent& output : plan.outputs) bytes += output.size_bytes;
+  return bytes;
+}
+
 class EngineImpl : public Engine {
  public:
   EngineImpl(const EngineOptions& options, Device& device, Metrics* metrics)
@@ -161,10 +169,16 @@ class EngineImpl : public Engine {
 
   void Count(const Job& job) {
     if (metrics_ == nullptr) return;
+    const AttentionPlan& plan = job.plan();
     const JobSeconds& s = job.seconds();
-    metrics_->ProblemComputed(job.plan().kernel->name,
-                              {s.queue, s.stages.copy_in, s.stages.compute, s.stages.copy_out},
-                              AttentionFlops(job.plan().problem.params));
+    const bool copied = !device_.info().unified_memory && !plan.runs_on_host;
+    metrics_->ProblemComputed(
+        {.kernel = plan.kernel->name,
+         .seconds = {s.queue, s.stages.copy_in, s.stages.compute, s.stages.copy_out},
+         .flops = AttentionFlops(plan.problem.params),
+         .tensor_bytes = TensorBytes(plan),
+         .copied_in_bytes = copied ? plan.input_bytes : 0,
+         .copied_out_bytes = copied ? plan.output_bytes : 0});
   }
 
   LiveReadings Read() const {

@@ -37,6 +37,16 @@ prometheus::Histogram& AddStageHistogram(prometheus::Registry& registry, const s
       {}, LatencyBuckets());
 }
 
+prometheus::Counter& AddCounter(prometheus::Registry& registry, const std::string& name,
+                                const std::string& help) {
+  return prometheus::BuildCounter().Name(name).Help(help).Register(registry).Add({});
+}
+
+prometheus::Gauge& AddGauge(prometheus::Registry& registry, const std::string& name,
+                            const std::string& help) {
+  return prometheus::BuildGauge().Name(name).Help(help).Register(registry).Add({});
+}
+
 prometheus::MetricFamily GaugeFamily(std::string name, std::string help) {
   prometheus::MetricFamily family;
   family.name = std::move(name);
@@ -101,7 +111,8 @@ Metrics::Metrics(const BuildInfo& build) {
       .Set(1);
   AddRequestFamilies();
   AddStageFamilies();
-  AddKernelFamilies();
+  AddWorkFamilies();
+  AddKernelRuns();
 }
 
 void Metrics::AddRequestFamilies() {
@@ -152,20 +163,31 @@ void Metrics::AddStageFamilies() {
                                          "Copying results from the device, in seconds");
 }
 
-void Metrics::AddKernelFamilies() {
-  flops_ = &prometheus::BuildCounter()
-                .Name("attnd_flops_total")
-                .Help(
-                    "Floating-point operations of finished problems; divide by "
-                    "attnd_compute_seconds_sum for FLOP/s")
-                .Register(registry_)
-                .Add({});
+void Metrics::AddWorkFamilies() {
+  flops_ = &AddCounter(registry_, "attnd_flops_total",
+                       "Floating-point operations of finished problems; divide by "
+                       "attnd_compute_seconds_sum for FLOP/s");
+  tensor_bytes_ = &AddCounter(registry_, "attnd_tensor_bytes_total",
+                              "Bytes of inputs and results of finished problems, each counted "
+                              "once; divide by attnd_compute_seconds_sum for bytes/s");
   achieved_flops_per_second_ =
-      &prometheus::BuildGauge()
-           .Name("attnd_achieved_flops_per_second")
-           .Help("FLOP/s of the problem that finished last, over its time of computing")
-           .Register(registry_)
-           .Add({});
+      &AddGauge(registry_, "attnd_achieved_flops_per_second",
+                "FLOP/s of the problem that finished last, over its time of computing");
+  achieved_bytes_per_second_ =
+      &AddGauge(registry_, "attnd_achieved_bytes_per_second",
+                "Bytes/s of the problem that finished last, over its time of computing, counting "
+                "inputs and results once");
+  auto& copied = prometheus::BuildCounter()
+                     .Name("attnd_copy_bytes_total")
+                     .Help(
+                         "Bytes copied between staging memory and the device's own; divide by "
+                         "attnd_copy_in_seconds_sum or attnd_copy_out_seconds_sum for bytes/s")
+                     .Register(registry_);
+  for (int d = 0; d < kNumDirections; ++d)
+    copy_bytes_[d] = &copied.Add({{"direction", kDirectionNames[d]}});
+}
+
+void Metrics::AddKernelRuns() {
   auto& runs = prometheus::BuildCounter()
                    .Name("attnd_kernel_runs_total")
                    .Help("Problems computed by each kernel")
@@ -190,17 +212,24 @@ void Metrics::TransportBytes(Direction direction, Transport transport, std::int6
   transport_bytes_[IndexOf(direction)][IndexOf(transport)]->Increment(static_cast<double>(bytes));
 }
 
-void Metrics::ProblemComputed(std::string_view kernel, const RequestStageSeconds& seconds,
-                              double flops) {
+void Metrics::ProblemComputed(const ComputedProblem& problem) {
+  const RequestStageSeconds& seconds = problem.seconds;
   queue_seconds_->Observe(seconds.queue);
   copy_in_seconds_->Observe(seconds.copy_in);
   compute_seconds_->Observe(seconds.compute);
   copy_out_seconds_->Observe(seconds.copy_out);
-  flops_->Increment(flops);
-  if (seconds.compute > 0) achieved_flops_per_second_->Set(flops / seconds.compute);
+  const auto tensor_bytes = static_cast<double>(problem.tensor_bytes);
+  flops_->Increment(problem.flops);
+  tensor_bytes_->Increment(tensor_bytes);
+  copy_bytes_[IndexOf(Direction::kIn)]->Increment(static_cast<double>(problem.copied_in_bytes));
+  copy_bytes_[IndexOf(Direction::kOut)]->Increment(static_cast<double>(problem.copied_out_bytes));
+  if (seconds.compute > 0) {
+    achieved_flops_per_second_->Set(problem.flops / seconds.compute);
+    achieved_bytes_per_second_->Set(tensor_bytes / seconds.compute);
+  }
   // A dozen entries: a scan is cheaper than hashing the name.
   for (const auto& [name, counter] : kernel_runs_) {
-    if (name == kernel) return counter->Increment();
+    if (name == problem.kernel) return counter->Increment();
   }
 }
 

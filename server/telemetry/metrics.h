@@ -62,6 +62,18 @@ struct RequestStageSeconds {
   double copy_out = 0;
 };
 
+// What one finished problem was.
+struct ComputedProblem {
+  std::string_view kernel;  // KernelImplementation::name
+  RequestStageSeconds seconds;
+  double flops = 0;
+  // Inputs and results, each once: the least that the kernel moves to and from its memory.
+  std::int64_t tensor_bytes = 0;
+  // From staging memory to the device's own and back; 0 where they are the same.
+  std::int64_t copied_in_bytes = 0;
+  std::int64_t copied_out_bytes = 0;
+};
+
 // Values that somebody else keeps, read at each scrape so that they cannot drift from the truth.
 struct LiveReadings {
   struct Pool {
@@ -88,8 +100,7 @@ class Metrics : public prometheus::Collectable {
   void RequestRejected(RejectReason reason);
   // Bytes of messages that came in or went out, framing excluded.
   void TransportBytes(Direction direction, Transport transport, std::int64_t bytes);
-  // An attention problem was computed. `kernel` is KernelImplementation::name.
-  void ProblemComputed(std::string_view kernel, const RequestStageSeconds& seconds, double flops);
+  void ProblemComputed(const ComputedProblem& problem);
 
   // `source` is called at each scrape, from the thread that scrapes; it must not scrape. An empty
   // function takes the source away: when SetLiveSource returns, the former one is not running and
@@ -106,7 +117,8 @@ class Metrics : public prometheus::Collectable {
 
   void AddRequestFamilies();
   void AddStageFamilies();
-  void AddKernelFamilies();
+  void AddWorkFamilies();
+  void AddKernelRuns();
 
   prometheus::Registry registry_;
   std::array<MethodCounters, kNumMethods> requests_{};
@@ -118,7 +130,10 @@ class Metrics : public prometheus::Collectable {
   prometheus::Histogram* compute_seconds_ = nullptr;
   prometheus::Histogram* copy_out_seconds_ = nullptr;
   prometheus::Counter* flops_ = nullptr;
+  prometheus::Counter* tensor_bytes_ = nullptr;
+  std::array<prometheus::Counter*, kNumDirections> copy_bytes_{};
   prometheus::Gauge* achieved_flops_per_second_ = nullptr;
+  prometheus::Gauge* achieved_bytes_per_second_ = nullptr;
   std::vector<std::pair<std::string_view, prometheus::Counter*>> kernel_runs_;
 
   mutable std::mutex live_mu_;

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/telemetry/metrics.h"
@@ -394,6 +395,14 @@ TEST_P(EngineTest, FinishedJobsAreCounted) {
   const std::string text = metrics_.TextExposition();
   EXPECT_THAT(text, HasSubstr("attnd_compute_seconds_count 1\n"));
   EXPECT_THAT(text, HasSubstr("attnd_queue_seconds_count 1\n"));
+  // q and out of 2 rows, k and v of 3, of 32 bytes each; in its block each begins at a multiple of
+  // 256 bytes.
+  EXPECT_THAT(text, HasSubstr("attnd_tensor_bytes_total 320\n"));
+  const bool copied = !GetParam();
+  EXPECT_THAT(text, HasSubstr(absl::StrCat("attnd_copy_bytes_total{direction=\"in\"} ",
+                                           copied ? 608 : 0, "\n")));
+  EXPECT_THAT(text, HasSubstr(absl::StrCat("attnd_copy_bytes_total{direction=\"out\"} ",
+                                           copied ? 64 : 0, "\n")));
 }
 
 TEST_P(EngineTest, AnEngineWithoutMetricsWorks) {

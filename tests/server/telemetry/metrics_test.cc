@@ -73,10 +73,15 @@ TEST(MetricsTest, RejectionsAndBytesLandUnderTheirLabels) {
       HasSubstr("attnd_transport_bytes_total{direction=\"out\",transport=\"grpc\"} 1048576\n"));
 }
 
-TEST(MetricsTest, AComputedProblemFillsStagesKernelAndFlops) {
+TEST(MetricsTest, AComputedProblemFillsStagesKernelFlopsAndBytes) {
   Metrics metrics(TestBuild());
   const std::string kernel(ImplementationsFor(Backend::kCpu).front().name);
-  metrics.ProblemComputed(kernel, {.queue = 1, .copy_in = 2, .compute = 4, .copy_out = 8}, 1000);
+  metrics.ProblemComputed({.kernel = kernel,
+                           .seconds = {.queue = 1, .copy_in = 2, .compute = 4, .copy_out = 8},
+                           .flops = 1000,
+                           .tensor_bytes = 600,
+                           .copied_in_bytes = 400,
+                           .copied_out_bytes = 200});
   const std::string text = metrics.TextExposition();
   EXPECT_THAT(text, HasSubstr("attnd_queue_seconds_sum 1\n"));
   EXPECT_THAT(text, HasSubstr("attnd_copy_in_seconds_sum 2\n"));
@@ -84,6 +89,10 @@ TEST(MetricsTest, AComputedProblemFillsStagesKernelAndFlops) {
   EXPECT_THAT(text, HasSubstr("attnd_copy_out_seconds_sum 8\n"));
   EXPECT_THAT(text, HasSubstr("attnd_flops_total 1000\n"));
   EXPECT_THAT(text, HasSubstr("attnd_achieved_flops_per_second 250\n"));
+  EXPECT_THAT(text, HasSubstr("attnd_tensor_bytes_total 600\n"));
+  EXPECT_THAT(text, HasSubstr("attnd_achieved_bytes_per_second 150\n"));
+  EXPECT_THAT(text, HasSubstr("attnd_copy_bytes_total{direction=\"in\"} 400\n"));
+  EXPECT_THAT(text, HasSubstr("attnd_copy_bytes_total{direction=\"out\"} 200\n"));
   EXPECT_THAT(text, HasSubstr("attnd_kernel_runs_total{kernel=\"" + kernel + "\"} 1\n"));
 }
 
