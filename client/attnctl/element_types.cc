@@ -101,7 +101,8 @@ float Round(v1::DataType dtype, float value) {
 std::vector<float> Widen(v1::DataType dtype, std::span<const std::byte> bytes) {
   std::vector<float> values(bytes.size() / BytesOf(dtype));
   if (dtype == v1::DATA_TYPE_FLOAT32) {
-    std::memcpy(values.data(), bytes.data(), values.size() * sizeof(float));
+    std::ranges::copy(bytes.first(values.size() * sizeof(float)),
+                      std::as_writable_bytes(std::span(values)).begin());
     return values;
   }
   for (std::size_t i = 0; i < values.size(); ++i) {
@@ -115,7 +116,7 @@ std::vector<float> Widen(v1::DataType dtype, std::span<const std::byte> bytes) {
 std::vector<std::byte> Narrow(v1::DataType dtype, std::span<const float> values) {
   std::vector<std::byte> bytes(values.size() * BytesOf(dtype));
   if (dtype == v1::DATA_TYPE_FLOAT32) {
-    std::memcpy(bytes.data(), values.data(), bytes.size());
+    std::ranges::copy(std::as_bytes(values), bytes.begin());
     return bytes;
   }
   for (std::size_t i = 0; i < values.size(); ++i) {
