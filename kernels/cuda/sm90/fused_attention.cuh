@@ -3,7 +3,8 @@
 //
 // Grid: one block for each multiprocessor, each working through tiles of kBlockM query rows of one
 // head. Warpgroup 0: warp 0 asks the copy engine for q, k and v (Producer), warp 1 chooses tiles
-// (TileScheduler). The other warpgroups are consumers: each owns 64 rows of the tile, multiplies,
+// (TileScheduler), warp 2 has the next one brought into the second-level cache (Prefetcher). The
+// other warpgroups are consumers: each owns 64 rows of the tile, multiplies,
 // and keeps scores, probabilities and output in registers. Key blocks run from right to left, so
 // that blocks cut by the causal edge or by the length come first.
 //
@@ -13,19 +14,20 @@
 //
 // Barriers (mbarriers unless said otherwise), one of each a stage, and who arrives:
 //   work full       scheduler
-//   work free       every consumer warp, once it has read what it wants
+//   work free       every consumer warp and the prefetcher, once it has read what it wants
 //   q full          producer, 1 + bytes; the TileWork can be read then too
 //   q free          every consumer warp, when its last score product of the tile is done
 //   k, v full       producer, 1 + bytes
 //   k, v free       one thread of each consumer warpgroup, when its product is done
-//   named 1..3      turn of consumer warpgroup 0..2 at the tensor cores: itself and the one before
-//   it named 4         all consumers, once the zeros past a sequence's length are written
+//   named 1..3      turn of consumer warpgroup 0..2: itself and the one before it
+//   named 4         all consumers, once the zeros past a sequence's length are written
 #pragma once
 
 #include "kernels/cuda/ptx/tma.cuh"
 #include "kernels/cuda/ptx/warpgroup.cuh"
 #include "kernels/cuda/sm90/consumer.cuh"
 #include "kernels/cuda/sm90/kernel_args.h"
+#include "kernels/cuda/sm90/prefetcher.cuh"
 #include "kernels/cuda/sm90/producer.cuh"
 #include "kernels/cuda/sm90/shared_map.cuh"
 #include "kernels/cuda/sm90/tile_scheduler.cuh"
@@ -50,8 +52,13 @@ __global__ void __launch_bounds__(Traits::kThreads, 1)
   const int warpgroup = __shfl_sync(0xffffffff, threadIdx.x / 128, 0);
   if (warpgroup == 0) {
     ptx::ShrinkRegisters<Traits::kProducerRegisters>();
-    if (threadIdx.x == 0) Producer<Traits>(args, shared).Run();
-    if (threadIdx.x / 32 == 1) TileScheduler<Traits>(args, shared).Run();
+    if (threadIdx.x == 0) {
+      Producer<Traits>(args, shared).Run();
+    } else if (threadIdx.x == 64) {
+      Prefetcher<Traits>(args, shared).Run();
+    } else if (threadIdx.x / 32 == 1) {
+      TileScheduler<Traits>(args, shared).Run();
+    }
   } else {
     ptx::GrowRegisters<Traits::kConsumerRegisters>();
     Consumer<Traits>(args, shared, warpgroup - 1).Run();

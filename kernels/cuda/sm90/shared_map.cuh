@@ -29,7 +29,7 @@ class SharedMap {
   __device__ __forceinline__ void InitBarriers() const {
     for (int slot = 0; slot < Traits::kWorkSlots; ++slot) {
       ptx::MbarrierInit(WorkFull(slot), 1);
-      ptx::MbarrierInit(WorkFree(slot), 4 * Traits::kConsumers);
+      ptx::MbarrierInit(WorkFree(slot), 4 * Traits::kConsumers + 1);
     }
     for (int stage = 0; stage < Traits::kQStages; ++stage) {
       ptx::MbarrierInit(QFull(stage), 1);
