@@ -209,6 +209,13 @@ TEST_F(AttnctlTest, VerifyPassesOnARightServer) {
   EXPECT_THAT(run.output, HasSubstr("3 of 3 problems passed"));
 }
 
+TEST_F(AttnctlTest, VerifyTellsWhatANamedKernelDoesNotSupport) {
+  const Ran run = WithServer("verify --algorithm online --dtypes float32");
+  EXPECT_EQ(run.exit_code, 0) << run.output;
+  EXPECT_THAT(run.output, HasSubstr("27 of 28 problems passed, 1 not supported"));
+  EXPECT_EQ(WithServer("verify --algorithm online --cases probs").exit_code, 1);
+}
+
 TEST_F(AttnctlTest, VerifyTakesFiles) {
   const std::string files = SaveInputs(RandomProblem(Spec(v1::DATA_TYPE_FLOAT16), 4));
   const Ran run = WithServer(absl::StrCat("verify --causal", files));
