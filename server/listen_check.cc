@@ -60,16 +60,18 @@ std::string HostPort(const std::string& address, int port) {
 }
 
 absl::Status CheckTcpPortIsFree(const std::string& address, int port) {
+  const std::string where = HostPort(address, port);
   sockaddr_storage storage = {};
   const socklen_t size = FillAddress(address, port, &storage);
   const Socket probe(storage.ss_family);
+  if (probe.fd() < 0) return CannotListen(where, std::strerror(errno));
   // As the libraries set it: a port that only waits out its last connections is free.
   const int reuse = 1;
   setsockopt(probe.fd(), SOL_SOCKET, SO_REUSEADDR, &reuse, sizeof(reuse));
   if (bind(probe.fd(), reinterpret_cast<const sockaddr*>(&storage), size) == 0) {
     return absl::OkStatus();
   }
-  return CannotListen(HostPort(address, port), std::strerror(errno));
+  return CannotListen(where, std::strerror(errno));
 }
 
 absl::Status CheckUnixSocketIsFree(const std::string& path) {
@@ -80,6 +82,7 @@ absl::Status CheckUnixSocketIsFree(const std::string& path) {
   address.sun_family = AF_UNIX;
   path.copy(address.sun_path, sizeof(address.sun_path) - 1);
   const Socket probe(AF_UNIX);
+  if (probe.fd() < 0) return CannotListen(path, std::strerror(errno));
   if (connect(probe.fd(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0) {
     return CannotListen(path, std::strerror(EADDRINUSE));
   }

@@ -67,7 +67,7 @@ struct ComputedProblem {
   std::string_view kernel;  // KernelImplementation::name
   RequestStageSeconds seconds;
   double flops = 0;
-  // Inputs and results, each once: the least that the kernel moves to and from its memory.
+  // Inputs and results, each once, read or not.
   std::int64_t tensor_bytes = 0;
   // From staging memory to the device's own and back; 0 where they are the same.
   std::int64_t copied_in_bytes = 0;
