@@ -93,8 +93,8 @@ class TileTask {
 
   void Finish() const {
     for (std::int64_t i = 0; i < num_rows_; ++i) {
-      FinishRow(tile_, rows_[i].row, rows_[i].head,
-                {*RowM(i), RowL(i), scratch_.out + i * scratch_.out_stride});
+      FinishRow(tile_, rows_[i].row, rows_[i].head, {*RowM(i), RowL(i)},
+                scratch_.out + i * scratch_.out_stride);
     }
   }
 
@@ -194,8 +194,7 @@ class TileTask {
   }
 
   void ComputeScores(std::int64_t strip, int rows, const PanelSpan& span, std::int64_t key_end) {
-    // Options work in natural units; without any, the scale takes scores to log2 at once.
-    const float scale = has_options_ ? p_.softmax_scale : p_.softmax_scale * kLog2E;
+    const float scale = p_.softmax_scale;
     const float* q = scratch_.q + strip * kMaxRows * p_.head_dim;
     if (direct_) {
       const KeyValueRows<T> from{KeyAt(span.first), p_.k.seq_stride, ValueAt(span.first),

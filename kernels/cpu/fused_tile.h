@@ -35,9 +35,8 @@ struct FusedTile {
   bool few_rows = false;
 };
 
-// Un-normalised state of rows over one range of keys: scores in units of log2, m their true
-// maximum, l = sum exp2(s - m), out = sum exp2(s - m) v. A row that saw nothing has m = -inf, l = 0
-// and out = 0.
+// Un-normalised state of rows over one range of keys: m the true maximum of their scores s, l = sum
+// exp(s - m), out = sum exp(s - m) v. A row that saw nothing has m = -inf, l = 0 and out = 0.
 struct PartialState {
   float* m = nullptr;    // [rows]
   float* l = nullptr;    // [rows]

@@ -81,8 +81,8 @@ inline hn::Mask<FloatTag> LoadMask(FloatTag d, const std::uint8_t* row, std::int
   return hn::RebindMask(d, hn::Ne(hn::PromoteTo(di, hn::LoadU(d8, lanes)), hn::Zero(di)));
 }
 
-// Takes scores of one row from softmax_scale * q.k to finished ones in units of log2: softcap,
-// bias, ALiBi, boolean mask.
+// Takes scores of one row from softmax_scale * q.k to finished ones: softcap, bias, ALiBi, boolean
+// mask.
 inline void ApplyScoreOptions(const FusedTile& tile, const TileRow& row, const PanelSpan& span,
                               float* HWY_RESTRICT scores) {
   const AttentionParams& p = *tile.params;
@@ -106,7 +106,6 @@ inline void ApplyScoreOptions(const FusedTile& tile, const TileRow& row, const P
           hn::Abs(hn::Sub(hn::Set(d, static_cast<float>(position - key)), hn::Iota(d, 0.0f)));
       s = hn::Sub(s, hn::Mul(hn::Set(d, slope), distance));
     }
-    s = hn::Mul(s, hn::Set(d, kLog2E));
     if (p.mask.data) {
       s = hn::IfThenElse(LoadMask(d, p.mask.data + mask_offset, key, count), s,
                          hn::Set(d, NegativeInfinity()));
@@ -174,7 +173,7 @@ inline void RowMaxima(int rows, const PanelSpan& span, const float* HWY_RESTRICT
   }
 }
 
-// scores = exp2(scores - reference); returns the lane-wise sum of them.
+// scores = exp(scores - reference); returns the lane-wise sum of them.
 inline hn::Vec<FloatTag> ExponentiateRow(float* HWY_RESTRICT scores, const PanelSpan& span,
                                          float reference) {
   const FloatTag d;
@@ -182,8 +181,8 @@ inline hn::Vec<FloatTag> ExponentiateRow(float* HWY_RESTRICT scores, const Panel
   auto sum0 = hn::Zero(d);
   auto sum1 = hn::Zero(d);
   for (std::int64_t j = span.begin; j < span.end; j += kWidth) {
-    const auto w0 = Exp2OfNonPositive(d, hn::Sub(hn::Load(d, scores + j), subtract));
-    const auto w1 = Exp2OfNonPositive(d, hn::Sub(hn::Load(d, scores + j + kLanes), subtract));
+    const auto w0 = ExpOfNonPositive(d, hn::Sub(hn::Load(d, scores + j), subtract));
+    const auto w1 = ExpOfNonPositive(d, hn::Sub(hn::Load(d, scores + j + kLanes), subtract));
     hn::Store(w0, d, scores + j);
     hn::Store(w1, d, scores + j + kLanes);
     sum0 = hn::Add(sum0, w0);
@@ -204,7 +203,7 @@ inline void SoftmaxStrip(int rows, const PanelSpan& span, const StripState& stat
   for (int r = 0; r < kStripRoom; r += kLanes) {
     const auto m_old = hn::Load(d, state.m + r);
     const auto m_new = hn::Max(m_old, hn::Load(d, reference + r));
-    const auto shrink = Exp2OfNonPositive(d, hn::Sub(m_old, m_new));
+    const auto shrink = ExpOfNonPositive(d, hn::Sub(m_old, m_new));
     hn::Store(m_new, d, state.m + r);
     hn::Store(hn::IfThenZeroElse(hn::Eq(m_old, lowest), shrink), d, factor + r);
     // The maximum stays true; only what is subtracted is finite, so that -inf - -inf does not

@@ -21,10 +21,10 @@ HWY_BEFORE_NAMESPACE();
 namespace attnd::cpu::HWY_NAMESPACE {
 
 // y[i] = f(x[i]) for i < n, a multiple of 16.
-void Exp2Of(const float* x, float* y, std::size_t n) {
+void ExpOf(const float* x, float* y, std::size_t n) {
   const hn::CappedTag<float, 16> d;
   for (std::size_t i = 0; i < n; i += hn::MaxLanes(d)) {
-    hn::StoreU(Exp2OfNonPositive(d, hn::LoadU(d, x + i)), d, y + i);
+    hn::StoreU(ExpOfNonPositive(d, hn::LoadU(d, x + i)), d, y + i);
   }
 }
 
@@ -42,7 +42,7 @@ HWY_AFTER_NAMESPACE();
 namespace attnd::cpu {
 namespace {
 
-HWY_EXPORT(Exp2Of);
+HWY_EXPORT(ExpOf);
 HWY_EXPORT(TanhOf);
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
@@ -55,10 +55,10 @@ class VectorMathTest : public ::testing::TestWithParam<std::int64_t> {
   }
   void TearDown() override { hwy::DisableTargets(0); }
 
-  std::vector<float> Exp2(std::vector<float> x) {
+  std::vector<float> Exp(std::vector<float> x) {
     x.resize((x.size() + 15) / 16 * 16);
     std::vector<float> y(x.size());
-    HWY_DYNAMIC_DISPATCH(Exp2Of)(x.data(), y.data(), x.size());
+    HWY_DYNAMIC_DISPATCH(ExpOf)(x.data(), y.data(), x.size());
     return y;
   }
   std::vector<float> TanhValues(std::vector<float> x) {
@@ -90,26 +90,26 @@ double LargestErrorInUlp(const std::vector<float>& x, const std::vector<float>& 
   return largest;
 }
 
-TEST_P(VectorMathTest, Exp2IsWithinOneUlp) {
+TEST_P(VectorMathTest, ExpIsWithinOneUlp) {
   // SSE4 has no fused multiply-add and rounds twice as often.
   const double allowed = GetParam() == HWY_SSE4 ? 1.2 : 1.0;
-  for (const auto& [begin, end] : {std::pair{-126.0f, 0.0f}, {-1.0f, 0.0f}, {-1e-3f, 0.0f}}) {
+  for (const auto& [begin, end] : {std::pair{-87.3f, 0.0f}, {-1.0f, 0.0f}, {-1e-3f, 0.0f}}) {
     const std::vector<float> x = Range(begin, end, 100000);
-    EXPECT_LE(LargestErrorInUlp(x, Exp2(x), [](double v) { return std::exp2(v); }), allowed);
+    EXPECT_LE(LargestErrorInUlp(x, Exp(x), [](double v) { return std::exp(v); }), allowed);
   }
 }
 
-TEST_P(VectorMathTest, Exp2OfZeroIsExactlyOne) { EXPECT_EQ(Exp2({0.0f})[0], 1.0f); }
+TEST_P(VectorMathTest, ExpOfZeroIsExactlyOne) { EXPECT_EQ(Exp({0.0f})[0], 1.0f); }
 
-TEST_P(VectorMathTest, Exp2IsExactlyZeroFarDown) {
-  const std::vector<float> y = Exp2({-127.0f, -128.0f, -1e30f, -kInfinity});
+TEST_P(VectorMathTest, ExpIsExactlyZeroFarDown) {
+  const std::vector<float> y = Exp({-88.0f, -89.0f, -1e30f, -kInfinity});
   for (int i = 0; i < 4; ++i) EXPECT_EQ(y[i], 0.0f);
 }
 
-TEST_P(VectorMathTest, Exp2KeepsNan) {
+TEST_P(VectorMathTest, ExpKeepsNan) {
   const float plain = std::numeric_limits<float>::quiet_NaN();
   const float payload = std::nanf("0x1ff");  // its low bits would land in the exponent
-  const std::vector<float> y = Exp2({plain, payload, -payload});
+  const std::vector<float> y = Exp({plain, payload, -payload});
   for (int i = 0; i < 3; ++i) EXPECT_TRUE(std::isnan(y[i])) << y[i];
 }
 
