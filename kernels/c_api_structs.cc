@@ -1,9 +1,11 @@
 #include "kernels/c_api_structs.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstddef>
 #include <cstring>
+#include <exception>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
@@ -124,6 +126,24 @@ absl::Status CheckPointers(const AttentionParams& p) {
   return CheckLseStrides(p);
 }
 
+// A task for the caller's threads, whose code no exception may pass through: the first one is kept,
+// and tasks after it do nothing.
+struct GuardedTask {
+  absl::FunctionRef<void(std::int64_t)> task;
+  std::atomic<bool> failed = false;
+  std::exception_ptr exception = nullptr;
+
+  static void Call(void* guarded_task, std::int64_t i) noexcept {
+    GuardedTask& self = *static_cast<GuardedTask*>(guarded_task);
+    if (self.failed) return;
+    try {
+      self.task(i);
+    } catch (...) {
+      if (!self.failed.exchange(true)) self.exception = std::current_exception();
+    }
+  }
+};
+
 absl::StatusOr<std::int64_t> ToWindow(const char* field, std::int32_t has, std::int64_t window) {
   if (has == 0) return -1;
   if (window < 0) return Invalid(field, ": ", window, "; at least 0 is accepted");
@@ -235,10 +255,9 @@ absl::StatusOr<ExecutionContext> ToExecutionContext(const attnd_execution& execu
 }
 
 void CallerParallelFor::Run(std::int64_t num_tasks, absl::FunctionRef<void(std::int64_t)> task) {
-  const auto call = [](void* task_context, std::int64_t i) {
-    (*static_cast<absl::FunctionRef<void(std::int64_t)>*>(task_context))(i);
-  };
-  function_(context_, num_tasks, call, &task);
+  GuardedTask guarded = {task};
+  function_(context_, num_tasks, &GuardedTask::Call, &guarded);
+  if (guarded.failed) std::rethrow_exception(guarded.exception);
 }
 
 int CallerParallelFor::MaxParallelism() const {

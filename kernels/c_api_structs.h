@@ -29,7 +29,8 @@ absl::StatusOr<Backend> ToBackend(std::int64_t backend);
 absl::StatusOr<ExecutionContext> ToExecutionContext(const attnd_execution& execution,
                                                     ParallelFor* parallel_for);
 
-// The caller's function as a ParallelFor.
+// The caller's function as a ParallelFor. What a task throws is thrown again when Run is over, on
+// the thread that called it, and passes through none of the caller's code.
 class CallerParallelFor : public ParallelFor {
  public:
   CallerParallelFor(attnd_parallel_for function, void* context)

@@ -3,13 +3,29 @@
 
 #include <cmath>
 #include <cstddef>
+#include <cstdlib>
 #include <limits>
+#include <new>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "kernels/attnd_kernels.h"
 #include "tests/kernels/c_api_caller.h"
+
+namespace {
+// Makes operator new fail on this thread.
+thread_local bool allocations_fail = false;
+}  // namespace
+
+void* operator new(std::size_t size) {
+  void* memory = allocations_fail ? nullptr : std::malloc(size == 0 ? 1 : size);
+  if (memory == nullptr) throw std::bad_alloc();
+  return memory;
+}
+// Not inlined: the compiler would see memory of new go to free.
+[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 
 namespace {
 
@@ -206,6 +222,34 @@ TEST_F(CApiTest, NoExceptionLeaves) {
     throw 1;
   };
   EXPECT_EQ(attnd_attention(&params_, &execution_), ATTND_INTERNAL);
+}
+
+TEST_F(CApiTest, NoExceptionOfATaskPassesThroughTheCallersThreads) {
+  struct Caller {
+    int tasks = 0;
+    int threw = 0;
+  } caller;
+  execution_.algorithm = "reference";  // allocates in its tasks
+  execution_.parallel_for_context = &caller;
+  execution_.parallel_for = [](void* context, std::int64_t num_tasks,
+                               void (*task)(void*, std::int64_t), void* task_context) {
+    for (std::int64_t i = 0; i < num_tasks; ++i) {
+      std::thread([&] {
+        Caller& counts = *static_cast<Caller*>(context);
+        ++counts.tasks;
+        allocations_fail = true;
+        try {
+          task(task_context, i);
+        } catch (...) {
+          ++counts.threw;
+        }
+        allocations_fail = false;
+      }).join();
+    }
+  };
+  EXPECT_EQ(attnd_attention(&params_, &execution_), ATTND_RESOURCE_EXHAUSTED);
+  EXPECT_GT(caller.tasks, 0);
+  EXPECT_EQ(caller.threw, 0);
 }
 
 TEST_F(CApiTest, ErrorTextBelongsToTheThread) {
