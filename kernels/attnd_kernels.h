@@ -182,7 +182,7 @@ ATTND_API int32_t attnd_attention_workspace(const attnd_attention_params* params
                                             const attnd_execution* execution, int64_t* bytes);
 
 /* Computes; on CUDA, enqueues on execution->stream and returns: all memory must live until the
- * stream passes that point. Lengths and prefix sums in device memory are not checked. */
+ * stream passes that point. Lengths and prefix sums are checked on the CPU only. */
 ATTND_API int32_t attnd_attention(const attnd_attention_params* params,
                                   const attnd_execution* execution);
 

@@ -9,6 +9,7 @@
 #include "absl/strings/string_view.h"
 #include "kernels/attnd_kernels.h"
 #include "kernels/c_api_structs.h"
+#include "kernels/sequence_lengths.h"
 #include "kernels/status_macros.h"
 
 namespace attnd {
@@ -83,6 +84,7 @@ absl::Status Attend(const attnd_attention_params* params, const attnd_execution*
   ASSIGN_OR_RETURN(const KernelImplementation* const kernel,
                    Select(p, context.device, c_execution.algorithm));
   RETURN_IF_ERROR(CheckWorkspace(context, kernel->workspace_bytes(p, context.device)));
+  if (context.device.backend == Backend::kCpu) RETURN_IF_ERROR(ValidateHostLengths(p));
   return kernel->run(p, context);
 }
 

@@ -196,6 +196,33 @@ TEST_F(CApiTest, ShapesAndOptionsAreChecked) {
   ExpectRefused("mask: data without a shape");
 }
 
+TEST_F(CApiTest, LengthsInHostMemoryAreChecked) {
+  std::int32_t lengths[] = {kSeqlen + 1};
+  params_.lengths_k = lengths;
+  ExpectRefused("lengths_k[0]: 4; 0 to 3 is accepted");
+  lengths[0] = -1;
+  ExpectRefused("lengths_k[0]: -1; 0 to 3 is accepted");
+  params_.lengths_k = nullptr;
+
+  params_.batch_size = 2;
+  params_.q.batch_stride = params_.k.batch_stride = params_.v.batch_stride = 0;
+  params_.out.batch_stride = 0;
+  const std::int32_t sound[] = {0, 1, kSeqlen};
+  params_.cu_seqlens_k = sound;
+  const auto refuse_q = [this](std::vector<std::int32_t> cu_seqlens, const char* words) {
+    params_.cu_seqlens_q = cu_seqlens.data();
+    ExpectRefused(words);
+  };
+  refuse_q({1, 2, 3}, "cu_seqlens_q[0]: 1; 0 to 0 is accepted");
+  refuse_q({0, 2, 1}, "cu_seqlens_q[2]: 1; 2 to 3 is accepted");
+  refuse_q({0, 2, 4}, "cu_seqlens_q[2]: 4; 2 to 3 is accepted");
+  params_.seqlen_q = 1;  // the longest sequence
+  refuse_q({0, 1, 3}, "cu_seqlens_q[2]: 3; 1 to 2 is accepted");
+  params_.cu_seqlens_q = sound;
+  params_.seqlen_q = 2;
+  EXPECT_EQ(attnd_attention(&params_, &execution_), ATTND_OK) << attnd_last_error();
+}
+
 TEST_F(CApiTest, UnknownAlgorithmsAndBackendsAreRefused) {
   execution_.algorithm = "fastest";
   ExpectRefused("algorithm: \"fastest\"");
