@@ -176,17 +176,24 @@ absl::Status SupportsFused(const AttentionParams& p, const DeviceTraits& device)
   return absl::OkStatus();
 }
 
-// The most that any lengths within the shapes can need: splits of all sequences, with the rows of
-// the longest.
+// The most splits, over all sequences, that any lengths within the shapes can make. Of packed
+// sequences only those longer than kSplitKeys are split, each into at most one part more than it
+// has whole kSplitKeys.
+std::int64_t MostSplits(const AttentionParams& p) {
+  if (p.cu_seqlens_k == nullptr) return p.batch_size * CeilDivide(p.seqlen_k, kSplitKeys);
+  const std::int64_t whole = p.k.seqlen / kSplitKeys;
+  return whole + std::min(whole, p.batch_size);
+}
+
+// The most workspace that any lengths within the shapes can need: splits with the rows of the
+// longest sequence.
 std::int64_t FusedWorkspaceBytes(const AttentionParams& p, const DeviceTraits&) {
   if (p.seqlen_k <= kSplitKeys || p.num_kv_heads == 0) return 0;
   const std::int64_t most_rows = p.seqlen_q * (p.num_heads / p.num_kv_heads);
   const bool all_as_long = p.cu_seqlens_q == nullptr && p.lengths_q == nullptr;
   if (all_as_long && most_rows > kFewRows) return 0;
   const std::int64_t rows = std::min(most_rows, kFewRows);
-  const std::int64_t splits = p.cu_seqlens_k ? p.k.seqlen / kSplitKeys + p.batch_size
-                                             : p.batch_size * CeilDivide(p.seqlen_k, kSplitKeys);
-  return splits * p.num_kv_heads * PartialStateFloats(rows, p.head_dim_v) *
+  return MostSplits(p) * p.num_kv_heads * PartialStateFloats(rows, p.head_dim_v) *
          SizeOf(DataType::kFloat32);
 }
 

@@ -166,6 +166,26 @@ TEST(FusedAttentionTest, PrefillNeedsNoWorkspaceThatGrowsWithItsLength) {
   EXPECT_EQ(kernel.workspace_bytes(problem.params(), DeviceTraits{}), 0);
 }
 
+TEST(FusedAttentionTest, ShortPackedSequencesNeedNoWorkspace) {
+  ProblemSpec spec;
+  spec.layout = testing::Layout::kPacked;
+  spec.batch_size = 50;
+  spec.seqlen_k = 1100;
+  spec.rooms_q.assign(50, 1);
+  spec.rooms_k.assign(50, 3);
+  spec.rooms_k[20] = 1100;
+  Problem packed(spec);
+  ProblemSpec longest;
+  longest.seqlen_k = 1100;
+  Problem alone(longest);
+  const KernelImplementation kernel = cpu::FusedImplementation();
+  // 1247 keys have two whole splits, which a third and a fourth part may follow.
+  EXPECT_EQ(3 * kernel.workspace_bytes(packed.params(), DeviceTraits{}),
+            4 * kernel.workspace_bytes(alone.params(), DeviceTraits{}));
+  ASSERT_TRUE(RunFused(packed).ok());
+  EXPECT_TRUE(ResultsMatch(packed, ComputeExpected(packed)));
+}
+
 TEST(FusedAttentionTest, DoesNotSupportProbs) {
   ProblemSpec spec;
   spec.probs = true;
