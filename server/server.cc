@@ -100,7 +100,9 @@ int Server::http_port() const { return http_ == nullptr ? ServerOptions::kNoPort
 
 absl::Status Server::Ready() const {
   if (stopping_) return absl::UnavailableError("the server is shutting down");
-  return engine_->device().health();
+  if (engine_->device().health().ok()) return absl::OkStatus();
+  // Its error names source files, which are the log's business.
+  return absl::UnavailableError("the device has failed");
 }
 
 ExitCode Server::Run(WaitForStop wait_for_stop) {

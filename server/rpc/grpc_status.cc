@@ -48,8 +48,10 @@ std::string WithoutSourceLocations(absl::string_view text) {
 
 std::string ReplyMessage(const absl::Status& status) {
   std::string message(status.message());
+  // A device that has failed refuses with the words of its error.
+  if (IsServerError(status) || absl::IsUnavailable(status))
+    message = WithoutSourceLocations(message);
   if (message.size() > kMaxMessageBytes) message = message.substr(0, kMaxMessageBytes - 3) + "...";
-  if (IsServerError(status)) message = WithoutSourceLocations(message);
   return message;
 }
 

@@ -45,7 +45,7 @@ class BreakableDevice : public Device {
     return device_->Run(work, before_stage);
   }
   absl::Status health() const override {
-    return broken_ ? absl::InternalError("illegal address") : absl::OkStatus();
+    return broken_ ? absl::InternalError("illegal address at /src/lane.cc:104") : absl::OkStatus();
   }
 
  private:
@@ -108,7 +108,7 @@ TEST_F(ServerTest, ADeviceThatFailsEndsReadinessAndTheServer) {
 
   device_->Break();
   EXPECT_EQ(HttpGet(server_->http_port(), "/readyz").code, 503);
-  EXPECT_EQ(HttpGet(server_->http_port(), "/readyz").body, "illegal address\n");
+  EXPECT_EQ(HttpGet(server_->http_port(), "/readyz").body, "the device has failed\n");
   EXPECT_EQ(HttpGet(server_->http_port(), "/healthz").code, 200);
 
   EXPECT_EQ(server_->Run([](absl::Duration) { return false; }), ExitCode::kDeviceUnusable);

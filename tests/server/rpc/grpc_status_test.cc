@@ -87,6 +87,22 @@ TEST(GrpcStatusTest, KeepsSourceLocationsOutOfReplies) {
   EXPECT_THAT(reply, Not(HasSubstr("copy.cc")));
 }
 
+TEST(GrpcStatusTest, KeepsTheDevicesSourceLocationsOutOfRefusals) {
+  const std::string reply =
+      ToGrpcStatus(absl::UnavailableError("the device has failed: cudaErrorIllegalAddress at "
+                                          "/src/server/device/cuda/lane.cc:104"))
+          .error_message();
+  EXPECT_THAT(reply, HasSubstr("cudaErrorIllegalAddress"));
+  EXPECT_THAT(reply, Not(HasSubstr("/src/")));
+}
+
+TEST(GrpcStatusTest, ASourceLocationIsNotCutInHalfInsteadOfTakenOut) {
+  const std::string reply =
+      ToGrpcStatus(absl::InternalError(std::string(1000, 'x') + " at /src/server/engine/job.cc:42"))
+          .error_message();
+  EXPECT_THAT(reply, Not(HasSubstr("/src/")));
+}
+
 TEST(ByteLedgerTest, RefusesWhatExceedsTheCapacityAndTakesItBack) {
   ByteLedger ledger(100);
   auto first = ledger.TryTake(60);
