@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <string>
 #include <string_view>
 
 #include "absl/strings/str_cat.h"
@@ -13,9 +14,6 @@
 
 namespace attnd {
 namespace {
-
-constexpr std::int64_t kMaxHeadDim = 256;
-constexpr std::int64_t kHeadDimMultiple = 8;
 
 // The name of a dtype, for StrCat: Abseil's string_view need not be the standard one.
 absl::string_view Name(DataType dtype) {
@@ -76,6 +74,13 @@ absl::Status CheckOptions(const AttentionParams& p) {
 absl::Status CheckDataType(absl::string_view field, DataType dtype) {
   if (dtype <= DataType::kBFloat16) return absl::OkStatus();
   return Invalid(field, ": dtype ", static_cast<int>(dtype), " is no data type");
+}
+
+absl::Status CheckTypeOfQOrFloat32(absl::string_view field, DataType dtype, DataType q_dtype) {
+  if (dtype == q_dtype || dtype == DataType::kFloat32) return absl::OkStatus();
+  const std::string type_of_q =
+      q_dtype == DataType::kFloat32 ? "" : absl::StrCat(Name(q_dtype), " or ");
+  return Invalid(field, ": dtype ", Name(dtype), "; ", type_of_q, "float32 is accepted");
 }
 
 // A dimension of a view: how many entries, and how many elements apart.
@@ -172,10 +177,7 @@ absl::Status CheckOut(const AttentionParams& p) {
   RETURN_IF_ERROR(CheckTensor(
       p.out, p,
       {"out", "seqlen_q", "num_heads", "head_dim_v is", p.seqlen_q, p.num_heads, p.head_dim_v}));
-  if (p.out.dtype != p.q.dtype && p.out.dtype != DataType::kFloat32) {
-    return Invalid("out: dtype ", Name(p.out.dtype), "; ", Name(p.q.dtype),
-                   " or float32 is accepted");
-  }
+  RETURN_IF_ERROR(CheckTypeOfQOrFloat32("out", p.out.dtype, p.q.dtype));
   return CheckNoOverlap("out",
                         {{{"head", p.out.heads, p.out.head_stride},
                           {"seqlen", p.out.seqlen, p.out.seq_stride},
@@ -247,11 +249,8 @@ absl::Status CheckScoreView(absl::string_view field, const View& view, const Att
 absl::Status CheckBias(const AttentionParams& p) {
   RETURN_IF_ERROR(CheckDataType("bias", p.bias.dtype));
   RETURN_IF_ERROR(CheckScoreView("bias", p.bias, p, SizeOf(p.bias.dtype)));
-  if (p.bias.cols != 0 && p.bias.dtype != p.q.dtype && p.bias.dtype != DataType::kFloat32) {
-    return Invalid("bias: dtype ", Name(p.bias.dtype), "; ", Name(p.q.dtype),
-                   " or float32 is accepted");
-  }
-  return absl::OkStatus();
+  return p.bias.cols == 0 ? absl::OkStatus()
+                          : CheckTypeOfQOrFloat32("bias", p.bias.dtype, p.q.dtype);
 }
 
 }  // namespace

@@ -9,6 +9,10 @@
 
 namespace attnd {
 
+// What head_dim and head_dim_v may be: multiples of the one, up to the other.
+inline constexpr std::int64_t kHeadDimMultiple = 8;
+inline constexpr std::int64_t kMaxHeadDim = 256;
+
 // Checks all that the shapes, dtypes and scalar options of `p` must satisfy and that can be seen
 // without reading device memory. InvalidArgument names the field, its value and what is accepted.
 // Pointers are not looked at, so that a problem can be checked before any memory is reserved for

@@ -13,7 +13,6 @@
 namespace attnd {
 namespace {
 
-constexpr std::int64_t kMaxDim = 65536;
 constexpr std::int64_t kRowsPerTask = 64;
 
 // The largest lse of the parts of `row`; -inf if all are empty. NaN is no maximum: it enters
@@ -98,9 +97,9 @@ absl::Status ValidateMerge(const MergeParams& p) {
   if (p.rows < 0) {
     return absl::InvalidArgumentError(absl::StrCat("rows: ", p.rows, "; at least 0 is accepted"));
   }
-  if (p.dim < 1 || p.dim > kMaxDim) {
+  if (p.dim < 1 || p.dim > kMaxMergeDim) {
     return absl::InvalidArgumentError(
-        absl::StrCat("head_dim_v: ", p.dim, "; 1 to ", kMaxDim, " is accepted"));
+        absl::StrCat("head_dim_v: ", p.dim, "; 1 to ", kMaxMergeDim, " is accepted"));
   }
   if (p.out_dtype > DataType::kBFloat16) {
     return absl::InvalidArgumentError(

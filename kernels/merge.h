@@ -9,6 +9,9 @@
 
 namespace attnd {
 
+// The widest rows that can be merged.
+inline constexpr std::int64_t kMaxMergeDim = 65536;
+
 // Merges `num_parts` partial results over disjoint sets of keys into one. Part p is the normalised
 // output out_p and lse_p = ln sum exp(score). With m = max lse_p and w_p = exp(lse_p - m):
 //   out = sum(w_p out_p) / sum(w_p),  lse = m + ln sum(w_p),
@@ -19,7 +22,7 @@ struct MergeParams {
   std::int64_t num_parts = 0;
   std::int64_t rows =
       0;  // batch * seqlen * heads: parts and results have the same, contiguous layout
-  std::int64_t dim = 0;              // head_dim_v
+  std::int64_t dim = 0;              // head_dim_v, 1 to kMaxMergeDim
   const float* out_parts = nullptr;  // [num_parts, rows, dim]
   const float* lse_parts = nullptr;  // [num_parts, rows]
   void* out = nullptr;               // [rows, dim]

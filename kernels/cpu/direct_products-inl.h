@@ -23,8 +23,6 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 // Keys whose scores are computed together: their lane sums share the shuffles of ReduceLanesOf4.
 inline constexpr int kDirectKeys = 4;
-// Rows that share the loads of kDirectKeys keys: 16 sums.
-inline constexpr int kDirectRows = 4;
 // How many keys ahead k and v are fetched. Their rows may lie pages apart, where the hardware does
 // not look ahead.
 inline constexpr std::int64_t kPrefetchKeys = 16;
@@ -64,7 +62,7 @@ HWY_INLINE void ScoreKeys(const float* HWY_RESTRICT q, const T* const* keys, std
   }
 }
 
-// ScoreKeys for any number of rows.
+// ScoreKeys for any number of rows. At most 4 share the loads of kDirectKeys keys: 16 sums.
 template <typename T>
 HWY_INLINE void ScoreKeysOfRows(int rows, const float* HWY_RESTRICT q, const T* const* keys,
                                 std::int64_t dim, float scale, float* HWY_RESTRICT scores) {

@@ -9,11 +9,11 @@
 #include "absl/functional/function_ref.h"
 #include "kernels/attention_params.h"
 #include "kernels/attention_score.h"
+#include "kernels/attention_shape.h"
 #include "kernels/kernel_registry.h"
 
 namespace attnd::cpu {
 
-inline constexpr std::int64_t kMaxHeadDim = 256;
 inline constexpr std::int64_t kRowsPerBlock = 16;
 
 using HeadVector = std::array<float, kMaxHeadDim>;

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "attnd/v1/attention.pb.h"
 #include "kernels/attention_shape.h"
+#include "kernels/merge.h"
 #include "kernels/status_macros.h"
 #include "server/rpc/field_checks.h"
 #include "server/rpc/proto_enums.h"
@@ -17,7 +18,6 @@ namespace attnd {
 namespace {
 
 constexpr std::int64_t kMaxParts = 1024;
-constexpr std::int64_t kMaxHeadDimV = 65536;
 constexpr std::int64_t kMaxRows = std::int64_t{1} << 40;
 
 // A MergeRequest. The views refer to the message that it was read from.
@@ -87,7 +87,7 @@ absl::StatusOr<MergeRequestView> ReadMergeRequest(WireBytesView message) {
   }
   RETURN_IF_ERROR(CheckRange("num_parts", request.num_parts, 1, kMaxParts));
   RETURN_IF_ERROR(CheckRange("rows", request.rows, 0, kMaxRows));
-  RETURN_IF_ERROR(CheckRange("head_dim_v", request.head_dim_v, 1, kMaxHeadDimV));
+  RETURN_IF_ERROR(CheckRange("head_dim_v", request.head_dim_v, 1, kMaxMergeDim));
   RETURN_IF_ERROR(CheckEnum("out_dtype", request.out_dtype, v1::DataType_descriptor()));
   const std::int64_t part_rows = request.num_parts * request.rows;  // at most 2^50
   RETURN_IF_ERROR(CheckBytes("out", request.out, CheckedMultiply(part_rows, request.head_dim_v),

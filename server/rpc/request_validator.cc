@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "kernels/attention_shape.h"
 #include "kernels/status_macros.h"
 #include "server/rpc/field_checks.h"
 #include "server/rpc/proto_enums.h"
@@ -17,15 +18,13 @@ namespace attnd {
 namespace {
 
 constexpr std::int64_t kMaxHeads = 65536;
-constexpr std::int64_t kMaxHeadDim = 256;
-constexpr std::int64_t kHeadDimStep = 8;
 
 absl::Status CheckHeadDim(absl::string_view field, std::int64_t value) {
-  if (value >= kHeadDimStep && value <= kMaxHeadDim && value % kHeadDimStep == 0)
+  if (value >= kHeadDimMultiple && value <= kMaxHeadDim && value % kHeadDimMultiple == 0)
     return absl::OkStatus();
-  return Refused(
-      field, value,
-      absl::StrCat("a multiple of ", kHeadDimStep, ", ", kHeadDimStep, " to ", kMaxHeadDim));
+  return Refused(field, value,
+                 absl::StrCat("a multiple of ", kHeadDimMultiple, ", ", kHeadDimMultiple, " to ",
+                              kMaxHeadDim));
 }
 
 // Turns one spec into one problem: each step checks a group of fields and fills the part of the

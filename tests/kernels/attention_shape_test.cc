@@ -125,6 +125,8 @@ TEST(AttentionShapeTest, TypesMustAgree) {
               HasSubstr("v: dtype float32"));
   EXPECT_THAT(Refusal([](auto& p) { p.out.dtype = DataType::kBFloat16; }),
               HasSubstr("out: dtype bfloat16; float16 or float32 is accepted"));
+  EXPECT_THAT(Refusal([](auto& p) { p.q.dtype = p.k.dtype = p.v.dtype = DataType::kFloat32; }),
+              HasSubstr("out: dtype float16; float32 is accepted"));
   EXPECT_THAT(Refusal([](auto& p) { p.bias.dtype = DataType::kBFloat16; }),
               HasSubstr("bias: dtype bfloat16"));
   EXPECT_THAT(Refusal([](auto& p) { p.q.dtype = static_cast<DataType>(7); }),
