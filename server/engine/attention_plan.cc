@@ -123,7 +123,8 @@ absl::Status LayOutWorkspace(const AttentionParams& p, const DeviceTraits& devic
 // Parameters that say what is there, for those who look at sizes only: small arrays where they lie
 // now, and for all else an address that nobody reads.
 AttentionParams ParamsOfSizes(AttentionPlan& plan) {
-  static std::byte never_read[1];
+  // Aligned as buffers are: kernels choose by the alignment of what they are given.
+  alignas(kBufferAlignment) static std::byte never_read[1];
   AttentionParams p = BindParams(plan, never_read, never_read, never_read);
   AttentionProblem& problem = plan.problem;
   const auto data_or_null = [](auto& array) { return array.empty() ? nullptr : array.data(); };

@@ -32,6 +32,17 @@ TEST(AttentionPlanTest, TensorsLieAlignedOneAfterTheOther) {
   EXPECT_EQ(plan.output_bytes, 3 * 8 * 4);
 }
 
+// Kernels look at the alignment of what they are given, and a plan is made before there is memory.
+TEST(AttentionPlanTest, ProblemsOfSixteenBitsGetTheDevicesFusedKernel) {
+  if (ImplementationsFor(Backend::kCuda).empty()) GTEST_SKIP() << "a build without CUDA";
+  AttentionProblem problem = MakeProblem(128, 128, 64);
+  AttentionParams& p = problem.params;
+  p.q.dtype = p.k.dtype = p.v.dtype = p.out.dtype = DataType::kFloat16;
+  DeviceTraits ampere{.backend = Backend::kCuda, .compute_capability = 80};
+  EXPECT_EQ(MakeAttentionPlan(problem, ampere)->kernel->name, "cuda_fused_sm80");
+  EXPECT_EQ(MakeAttentionPlan(problem, kGpu)->kernel->name, "cuda_fused_sm90");
+}
+
 TEST(AttentionPlanTest, WhatIsNotAskedForTakesNothing) {
   const AttentionPlan plan = *MakeAttentionPlan(MakeProblem(3, 5, 8), kCpu);
   EXPECT_EQ(plan.input(InputTensor::kMask).size_bytes, 0);
