@@ -18,7 +18,7 @@ namespace {
 
 // A client that stalls longer than this in the middle of a request loses its connection, and its
 // thread is free again.
-constexpr char kRequestTimeoutMilliseconds[] = "10000";
+constexpr char kRequestTimeoutMilliseconds[] = "3000";
 
 std::string ListeningPort(const HttpEndpointOptions& options) {
   const bool ipv6 = absl::StrContains(options.address, ':');

@@ -18,8 +18,9 @@ namespace attnd {
 struct HttpEndpointOptions {
   std::string address = "127.0.0.1";  // an IPv4 or IPv6 address to listen on
   int port = 0;                       // 0: any free one
-  // Requests served at the same time; each is short.
-  int num_threads = 4;
+  // Connections served at the same time. Requests are short, but a peer that connects and says
+  // nothing keeps a thread until it is timed out, and probes must not wait for that.
+  int num_threads = 16;
 };
 
 // Answers GET and HEAD:

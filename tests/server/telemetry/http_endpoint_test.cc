@@ -1,10 +1,15 @@
 #include "server/telemetry/http_endpoint.h"
 
+#include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <atomic>
+#include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "prometheus/counter.h"
 #include "prometheus/registry.h"
@@ -17,6 +22,24 @@ using ::testing::HasSubstr;
 using testing::HttpGet;
 using testing::HttpReply;
 using testing::HttpRequest;
+
+// A connection on which nothing is sent.
+class SilentPeer {
+ public:
+  explicit SilentPeer(int port) : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_in address = {};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(static_cast<std::uint16_t>(port));
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    EXPECT_EQ(connect(fd_, reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
+  }
+  ~SilentPeer() { close(fd_); }
+  SilentPeer(const SilentPeer&) = delete;
+  SilentPeer& operator=(const SilentPeer&) = delete;
+
+ private:
+  const int fd_;
+};
 
 class HttpEndpointTest : public ::testing::Test {
  protected:
@@ -79,6 +102,12 @@ TEST_F(HttpEndpointTest, OtherMethodsAreNotAllowed) {
   const HttpReply reply = HttpRequest(port(), "POST", "/metrics");
   EXPECT_EQ(reply.code, 405);
   EXPECT_THAT(reply.head, HasSubstr("Allow: GET, HEAD"));
+}
+
+TEST_F(HttpEndpointTest, PeersThatSayNothingDoNotHoldUpProbes) {
+  std::vector<std::unique_ptr<SilentPeer>> peers;
+  for (int i = 0; i < 8; ++i) peers.push_back(std::make_unique<SilentPeer>(port()));
+  EXPECT_EQ(HttpGet(port(), "/healthz").code, 200);
 }
 
 TEST_F(HttpEndpointTest, ATakenPortIsUnavailable) {
