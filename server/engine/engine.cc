@@ -7,11 +7,11 @@
 #include <thread>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "kernels/attention_shape.h"
 #include "kernels/status_macros.h"
 #include "server/engine/admission.h"
 #include "server/engine/clock.h"
+#include "server/engine/device_usable.h"
 #include "server/engine/job.h"
 #include "server/engine/pipeline.h"
 #include "server/telemetry/metrics.h"
@@ -149,21 +149,16 @@ class EngineImpl : public Engine {
   }
 
   absl::Status CheckHealth() {
-    const absl::Status health = device_.health();
-    if (health.ok()) return health;
-    if (metrics_ != nullptr) metrics_->RequestRejected(RejectReason::kUnhealthy);
-    return Unhealthy(health);
-  }
-
-  static absl::Status Unhealthy(const absl::Status& health) {
-    return absl::UnavailableError(absl::StrCat("the device has failed: ", health.message()));
+    absl::Status usable = CheckDeviceUsable(device_);
+    if (!usable.ok() && metrics_ != nullptr) metrics_->RequestRejected(RejectReason::kUnhealthy);
+    return usable;
   }
 
   // Passes on why a job failed. If that was the end of the device, those who wait for it need not
   // wait on.
   absl::Status Failed(absl::Status status) {
-    if (const absl::Status health = device_.health(); !health.ok())
-      admission_.FailWaiters(RejectReason::kUnhealthy, Unhealthy(health));
+    if (const absl::Status usable = CheckDeviceUsable(device_); !usable.ok())
+      admission_.FailWaiters(RejectReason::kUnhealthy, usable);
     return status;
   }
 

@@ -67,7 +67,7 @@ class Engine {
 
   // Runs an admitted job whose inputs are complete and calls `done` once, on this thread or another, with the job if it
   // succeeded. Errors: DeadlineExceeded and Cancelled, within milliseconds while the job waits for its turn and else before
-  // its next stage; those of the device; Unavailable when the engine ends first.
+  // its next stage; those of the device; Unavailable when the engine ends or the device fails first.
   virtual void Submit(std::unique_ptr<AttentionJob> job, CallControl control,
                       std::function<void(absl::StatusOr<std::unique_ptr<AttentionJob>>)> done) = 0;
 

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "kernels/attention_shape.h"
+#include "server/engine/device_usable.h"
 
 namespace attnd {
 namespace {
@@ -105,8 +106,10 @@ std::vector<std::pair<Pipeline::Task, absl::Status>> Pipeline::TakeOverdue() {
 
 void Pipeline::Run(Task task) {
   task.job->AddQueueTime(clock_->Now() - task.submitted);
-  const absl::Status status =
-      task.job->Run(*device_, *host_, [&] { return task.control.Check(clock_->Now()); });
+  absl::Status status = CheckDeviceUsable(*device_);
+  if (status.ok()) {
+    status = task.job->Run(*device_, *host_, [&] { return task.control.Check(clock_->Now()); });
+  }
   if (!status.ok()) return Fail(std::move(task), status);
   task.done(std::move(task.job));
 }

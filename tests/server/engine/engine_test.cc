@@ -361,6 +361,30 @@ TEST_P(EngineTest, ALostDeviceFailsWhoeverWaitsAndRefusesTheNew) {
   ExpectNothingHeld();
 }
 
+// Nothing was done for it: its caller may try elsewhere.
+TEST_P(EngineTest, AJobThatWaitsForAWorkerWhenTheDeviceIsLostIsRefused) {
+  engine_ = nullptr;
+  engine_ = CreateEngine({.num_workers = 1}, *device_, &metrics_);
+  std::promise<void> release;
+  device_->on_stage = [this, released = release.get_future().share()](Stage) {
+    released.wait();
+    device_->Break(absl::InternalError("illegal address"));
+    return absl::InternalError("illegal address");
+  };
+  std::vector<std::future<JobOr>> done;
+  for (int i = 0; i < 2; ++i) {
+    JobOr job = Admit(LargeProblem());
+    ASSERT_TRUE(job.ok()) << job.status();
+    done.push_back(SubmitLater(*std::move(job)));
+  }
+  release.set_value();
+  EXPECT_EQ(done[0].get().status(), absl::InternalError("illegal address"));
+  const absl::Status refused = done[1].get().status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(refused.message(), HasSubstr("illegal address"));
+  ExpectNothingHeld();
+}
+
 TEST_P(EngineTest, MergesPartialResultsInHostMemory) {
   // Two parts of equal weight, one row of two elements.
   const std::vector<float> out_parts = {1, 2, 3, 4};
