@@ -4,6 +4,8 @@
 #include <atomic>
 #include <cstdint>
 #include <cstring>
+#include <future>
+#include <latch>
 #include <limits>
 #include <memory>
 #include <random>
@@ -195,6 +197,30 @@ TEST_F(DeviceContractTest, AnErrorOfTheComputationIsReturnedAndTheDeviceGoesOn) 
   EXPECT_TRUE(device_->health().ok());
   const std::vector<std::byte> bytes = RandomBytes(1000, 1);
   EXPECT_EQ(RoundTrip(bytes), bytes);
+}
+
+// On CUDA all lanes are taken by then.
+TEST_F(DeviceContractTest, TheCheckEndsWorkThatWaitsForItsTurn) {
+  constexpr int kBusy = 4;
+  std::promise<void> release;
+  std::latch all_busy(kBusy);
+  DeviceWork busy;
+  busy.compute = [&all_busy, released = release.get_future().share()](const ExecutionContext&) {
+    all_busy.count_down();
+    released.wait();
+    return absl::OkStatus();
+  };
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kBusy; ++t) {
+    threads.emplace_back([this, &busy] { EXPECT_TRUE(device_->Run(busy, Go).ok()); });
+  }
+  all_busy.wait();
+  DeviceWork late;
+  late.compute = ComputeNothing;
+  EXPECT_EQ(device_->Run(late, [] { return absl::CancelledError("caller gone"); }).status(),
+            absl::CancelledError("caller gone"));
+  release.set_value();
+  for (std::thread& thread : threads) thread.join();
 }
 
 TEST_F(DeviceContractTest, ManyThreadsRunAtOnceWithoutMixingTheirBytes) {
