@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "kernels/attention_shape.h"
 #include "kernels/cuda/sm90/fused_implementation.h"
 #include "tests/gpu/cuda_runner.h"
 #include "tests/gpu/device_memory.h"
@@ -145,6 +146,35 @@ TEST_F(Sm90KernelsTest, TheTicketChangesNoBit) {
   EXPECT_TRUE(std::equal(with_ticket.outputs().data(),
                          with_ticket.outputs().data() + with_ticket.outputs().size_bytes(),
                          dealt.outputs().data()));
+}
+
+// A tensor of one batch entry may have more rows than the sequence has keys: those past the end
+// hold NaN, and nobody may notice.
+TEST_F(Sm90KernelsTest, RowsOfALargerTensorPastTheSequenceAreUnread) {
+  ProblemSpec spec = Spec(128, 128);
+  spec.batch_size = 1;
+  Problem problem(spec);
+  constexpr int kKeys = 200;
+  for (int row = kKeys; row < spec.seqlen_k; ++row) {
+    problem.SetK(0, row, 0, 5, NAN);
+    problem.SetV(0, row, 0, 5, NAN);
+  }
+  auto inputs = DeviceMemory::Create(problem.inputs().size_bytes());
+  auto outputs = DeviceMemory::Create(problem.outputs().size_bytes());
+  ASSERT_TRUE(inputs.ok() && outputs.ok());
+  ASSERT_TRUE(inputs->CopyFrom(problem.inputs().data()).ok());
+  AttentionParams p = problem.ParamsAt(inputs->data(), outputs->data());
+  p.seqlen_k = kKeys;
+  ASSERT_TRUE(ValidateShape(p).ok());
+  ExecutionContext context;
+  context.device = device_;
+  ASSERT_TRUE(kernel_.run(p, context).ok());
+  ASSERT_TRUE(SynchronizeDevice().ok());
+  ASSERT_TRUE(outputs->CopyTo(problem.outputs().data()).ok());
+  for (int row = 0; row < spec.seqlen_q; ++row) {
+    EXPECT_FALSE(std::isnan(problem.Out(0, row, 1, 5))) << "row " << row;
+    EXPECT_FALSE(std::isnan(problem.Lse(0, 1, row))) << "row " << row;
+  }
 }
 
 // NaN in k reaches exactly the rows that see it, also where its tile is masked for other rows.

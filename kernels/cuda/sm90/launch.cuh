@@ -36,7 +36,8 @@ cudaError_t Launch(const AttentionParams& p, int* ticket, int num_multiprocessor
   args.m_blocks = static_cast<int>(m_blocks);
   args.num_tiles = static_cast<int>(num_tiles);
   args.heads_per_section = HeadsPerSection(p);
-  args.clear_v_tail = p.cu_seqlens_k != nullptr || p.lengths_k != nullptr;
+  args.clear_v_tail =
+      p.cu_seqlens_k != nullptr || p.lengths_k != nullptr || p.v.seqlen != p.seqlen_k;
   const int blocks = static_cast<int>(std::min<std::int64_t>(num_tiles, num_multiprocessors));
 
   cudaError_t error = EncodeTensorMap(p.q, Traits::kBlockM, Traits::kQkSwizzleBytes, &args.q_map);
