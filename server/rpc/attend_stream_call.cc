@@ -181,36 +181,40 @@ bool AttendStreamCall::WriteNextChunk() {
 }
 
 void AttendStreamCall::OnIdle() {
+  std::optional<Holdings> holdings;
   {
     const std::lock_guard lock(mu_);
-    if (phase_ == Phase::kResults) {
-      // A status would wait behind the message that the client does not take. This makes the write
-      // fail, which ends the call.
-      context_->TryCancel();
-      return;
-    }
-    if (phase_ != Phase::kHeader && phase_ != Phase::kChunks) return;
+    if (phase_ == Phase::kHeader || phase_ == Phase::kChunks) holdings = TakeHoldings();
+    // A status would wait behind the message that the client does not take. This makes the write
+    // fail, which ends the call.
+    if (phase_ == Phase::kResults) context_->TryCancel();
   }
-  End(absl::DeadlineExceededError(absl::StrCat(
-      "no message came for ", absl::FormatDuration(state_->options.stream_idle_timeout))));
+  if (!holdings.has_value()) return;
+  FinishWith(*std::move(holdings), absl::DeadlineExceededError(absl::StrCat(
+                                       "no message came for ",
+                                       absl::FormatDuration(state_->options.stream_idle_timeout))));
 }
 
 void AttendStreamCall::End(const absl::Status& status) {
-  // Given back outside the mutex, since that may admit another call on this thread, and before the
-  // caller hears.
-  std::unique_ptr<AttentionJob> job;
-  std::shared_ptr<const AttentionJob> result;
+  std::optional<Holdings> holdings;
   {
     const std::lock_guard lock(mu_);
-    if (phase_ == Phase::kFinished) return;
-    phase_ = Phase::kFinished;
-    assembler_.reset();
-    job = std::move(job_);
-    result = std::move(result_);
+    holdings = TakeHoldings();
   }
+  if (holdings.has_value()) FinishWith(*std::move(holdings), status);
+}
+
+std::optional<AttendStreamCall::Holdings> AttendStreamCall::TakeHoldings() {
+  if (phase_ == Phase::kFinished) return std::nullopt;
+  phase_ = Phase::kFinished;
+  assembler_.reset();
+  return Holdings{std::move(job_), std::move(result_)};
+}
+
+void AttendStreamCall::FinishWith(Holdings holdings, const absl::Status& status) {
   idle_timer_->Stop();
-  job.reset();
-  result.reset();
+  // Given back before the caller hears of it.
+  holdings = {};
   Finish(watch_.Finish(status));
 }
 

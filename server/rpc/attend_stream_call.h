@@ -39,6 +39,11 @@ class AttendStreamCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, 
   // kAdmission and kComputation.
   enum class Phase { kHeader, kAdmission, kChunks, kComputation, kResults, kFinished };
   using JobOr = absl::StatusOr<std::unique_ptr<AttentionJob>>;
+  // What is given back when the call ends.
+  struct Holdings {
+    std::unique_ptr<AttentionJob> job;
+    std::shared_ptr<const AttentionJob> result;
+  };
 
   AttendStreamCall(RpcState* state, grpc::CallbackServerContext* context);
 
@@ -58,8 +63,12 @@ class AttendStreamCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, 
   void OnComputed(JobOr job);
   // False if all has been written.
   bool WriteNextChunk();
-  // Gives everything back and finishes the call; does nothing the second time.
+  // Gives everything back and finishes the call, unless it is finished already.
   void End(const absl::Status& status);
+  // Marks the call as finished and hands out what it holds; nothing if it is finished already.
+  std::optional<Holdings> TakeHoldings() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Not under the mutex: giving memory back may admit another call on this thread.
+  void FinishWith(Holdings holdings, const absl::Status& status);
 
   RpcState* const state_;
   grpc::CallbackServerContext* const context_;
