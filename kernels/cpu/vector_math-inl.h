@@ -14,7 +14,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 // e^x for x <= 0, within 1 ulp (1.2 without fused multiply-adds) down to 2^-126 and exactly 0 from
 // -88 on, -inf included. NaN gives NaN. x = n ln 2 + r with n whole and |r| <= ln(2) / 2; e^r is a
-// polynomial (minimax in ulp, constant term exactly 1, so that the largest score of a row weighs
+// polynomial (minimax in ulp, first two terms exactly 1, so that the largest score of a row weighs
 // exactly 1) and 2^n is put together in the exponent bits.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V ExpOfNonPositive(D d, V x) {
@@ -31,11 +31,11 @@ HWY_INLINE V ExpOfNonPositive(D d, V x) {
   // 1980).
   V r = hn::NegMulAdd(n, hn::Set(d, 0.693359375f), x);
   r = hn::NegMulAdd(n, hn::Set(d, -2.12194440e-4f), r);
-  V poly = hn::Set(d, 1.3815871e-3f);
-  poly = hn::MulAdd(poly, r, hn::Set(d, 8.3731601e-3f));
-  poly = hn::MulAdd(poly, r, hn::Set(d, 4.1668533e-2f));
-  poly = hn::MulAdd(poly, r, hn::Set(d, 1.6666449e-1f));
-  poly = hn::MulAdd(poly, r, hn::Set(d, 0.5f));
+  V poly = hn::Set(d, 1.3780383e-3f);
+  poly = hn::MulAdd(poly, r, hn::Set(d, 8.3688833e-3f));
+  poly = hn::MulAdd(poly, r, hn::Set(d, 4.1669089e-2f));
+  poly = hn::MulAdd(poly, r, hn::Set(d, 1.6666520e-1f));
+  poly = hn::MulAdd(poly, r, hn::Set(d, 4.9999991e-1f));
   poly = hn::MulAdd(poly, r, hn::Set(d, 1.0f));
   poly = hn::MulAdd(poly, r, hn::Set(d, 1.0f));
   const V power = hn::BitCast(d, hn::ShiftLeft<23>(hn::BitCast(du, shifted)));
