@@ -33,7 +33,7 @@ enum {
       3, /* sizes, types, options or pointers do not fit: the text names the field */
   ATTND_RESOURCE_EXHAUSTED = 8, /* out of host memory */
   ATTND_UNIMPLEMENTED = 12,     /* sound, but no kernel of this build computes it on this device */
-  ATTND_INTERNAL = 13           /* a CUDA call failed */
+  ATTND_INTERNAL = 13           /* a CUDA call failed, or the caller's parallel_for threw */
 };
 
 /* Element types. */
