@@ -26,6 +26,19 @@ class LogTest : public testing::Test {
     SetUpLogging({level, format}, std::make_shared<spdlog::sinks::ostream_sink_mt>(lines_));
   }
 
+  std::ostringstream lines_;
+};
+
+class JsonLogTest : public LogTest {
+ protected:
+  void SetUp() override {
+#if defined(__SANITIZE_THREAD__)
+    GTEST_SKIP()
+        << "maps of protobuf's headers have a member more under ThreadSanitizer than those "
+           "of the system's library";
+#endif
+  }
+
   // The members of the one line logged.
   google::protobuf::Struct Json() {
     google::protobuf::Struct json;
@@ -33,8 +46,6 @@ class LogTest : public testing::Test {
     EXPECT_TRUE(status.ok()) << lines_.str();
     return json;
   }
-
-  std::ostringstream lines_;
 };
 
 TEST_F(LogTest, TextBeginsWithTimeAndLevel) {
@@ -50,7 +61,7 @@ TEST_F(LogTest, TextQuotesValuesThatWouldNotReadBack) {
   EXPECT_THAT(lines_.str(), EndsWith(" m a=\"\" b=\"x y\" c=\"say \\\"no\\\"\\u000a\"\n"));
 }
 
-TEST_F(LogTest, JsonIsOneObjectALine) {
+TEST_F(JsonLogTest, JsonIsOneObjectALine) {
   SetUpTo(LogFormat::kJson);
   Log(spdlog::level::warn, "m",
       {{"text", "a \"b\"\\\n\x01"}, {"count", 3}, {"share", 0.5}, {"flag", true}});
@@ -63,13 +74,13 @@ TEST_F(LogTest, JsonIsOneObjectALine) {
   EXPECT_TRUE(json.fields().at("flag").bool_value());
 }
 
-TEST_F(LogTest, JsonHasNoNumberForWhatIsNotFinite) {
+TEST_F(JsonLogTest, JsonHasNoNumberForWhatIsNotFinite) {
   SetUpTo(LogFormat::kJson);
   Log(spdlog::level::info, "m", {{"x", std::numeric_limits<double>::infinity()}});
   EXPECT_TRUE(Json().fields().at("x").has_null_value());
 }
 
-TEST_F(LogTest, LinesOfSpdlogItselfAreJsonToo) {
+TEST_F(JsonLogTest, LinesOfSpdlogItselfAreJsonToo) {
   SetUpTo(LogFormat::kJson);
   spdlog::error("said \"{}\"", "no");
   EXPECT_EQ(Json().fields().at("message").string_value(), "said \"no\"");
