@@ -250,6 +250,24 @@ TEST(ServiceTest, PartialResultsMergeToTheWhole) {
   EXPECT_TRUE(ResultsMatch(whole, ComputeExpected(whole)));
 }
 
+TEST(ServiceTest, AnyMaskByteButZeroMeansMayAttend) {
+  CpuService service;
+  ProblemSpec spec = Small();
+  spec.mask = ScoreArray::kFull;
+  Problem problem(spec);
+  v1::AttendRequest request = RequestOf(problem);
+  v1::AttendResponse ones;
+  ASSERT_TRUE(AttendUnary(service.server.stub(), request, &ones).ok());
+  std::string& mask = *request.mutable_mask();
+  for (std::size_t i = 0; i < mask.size(); ++i) {
+    if (mask[i] != 0) mask[i] = static_cast<char>(1 + i % 255);
+  }
+  v1::AttendResponse others;
+  ASSERT_TRUE(AttendUnary(service.server.stub(), request, &others).ok());
+  EXPECT_EQ(others.out(), ones.out());
+  EXPECT_EQ(others.lse(), ones.lse());
+}
+
 TEST(ServiceTest, DiagnosticsCountWhatIsNotFinite) {
   CpuService service;
   Problem problem(Small());
