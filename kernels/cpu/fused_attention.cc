@@ -160,10 +160,11 @@ void FusedRun::MergeSequence(const SequencePlan& plan, std::int64_t sequence,
   MergeTile(tile, PartAt(plan, kv_head, 0), plan.num_splits, part_floats_);
   // What is left of the sequence's room holds no rows in use; a tile of such rows writes what they
   // must hold.
-  for (std::int64_t row = tile.row_end; row < plan.bounds.room_q * group_; row += kMaxTileRows) {
+  const std::int64_t room = plan.bounds.room_q * group_;
+  for (std::int64_t row = tile.row_end; row < room; row += plan.tile_rows) {
     FusedTile padding = tile;
     padding.row_begin = row;
-    padding.row_end = std::min(row + kMaxTileRows, plan.bounds.room_q * group_);
+    padding.row_end = std::min(row + plan.tile_rows, room);
     AttendTile(padding);
   }
 }
