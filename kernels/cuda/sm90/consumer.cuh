@@ -131,20 +131,13 @@ class Consumer {
     StoreRows<Traits::kDtype, kHeadDimV>(args_.p, destination, ScaleLog2(), state, o);
   }
 
-  // Waits for the next tile that has keys, which Work() then describes; stores the results of those
-  // before it that have none. False when there are no more.
+  // Waits for the next tile, which Work() then describes. False when there are no more.
   __device__ __forceinline__ bool FindTile() {
-    for (;;) {
-      ptx::MbarrierWait(shared_.QFull(q_.stage()), q_.parity());
-      // Complete before q was even asked for: this never waits, but orders the scheduler's writes
-      // before this thread's reads without a detour over the producer.
-      ptx::MbarrierWait(shared_.WorkFull(work_slot_.stage()), work_slot_.parity());
-      if (Work().batch < 0) return false;
-      if (Work().HasKeys()) return true;
-      StoreEmptyRows<kHeadDimV>(args_.p, Destination(args_.p, Work(), group_));
-      FreeWork();
-      FreeQ();
-    }
+    ptx::MbarrierWait(shared_.QFull(q_.stage()), q_.parity());
+    // Complete before q was even asked for: this never waits, but orders the scheduler's writes
+    // before this thread's reads without a detour over the producer.
+    ptx::MbarrierWait(shared_.WorkFull(work_slot_.stage()), work_slot_.parity());
+    return Work().batch >= 0;
   }
 
   // Blocks on the right that none of this warpgroup's rows may see, though rows of other warpgroups

@@ -74,22 +74,26 @@ struct Destination {
   }
 };
 
-// Rows that attend to nothing: 0, and lse -inf or that of the sink alone.
-template <int kHeadDimV>
-__device__ __forceinline__ void StoreEmptyRows(const AttentionParams& p, const Destination& to) {
+// The rows of a tile that attend to nothing: 0, and lse -inf or that of the sink alone. Run by one
+// warp, each lane of which works out all of a row anew: it has few registers.
+template <int kBlockM, int kHeadDimV>
+__device__ __forceinline__ void StoreEmptyTile(const AttentionParams& p, const TileWork& work) {
+  SequenceBounds s;  // as if the tile were a sequence of its own
+  s.q_batch = work.q_batch;
+  s.q_begin = work.q_row;
   const int element_bytes = p.out.dtype == DataType::kFloat32 ? 4 : 2;
-  const int vectors_per_row = kHeadDimV * element_bytes / 16;
-  for (int i = threadIdx.x % 128; i < 64 * vectors_per_row; i += 128) {
-    const int row = i / vectors_per_row;
-    if (row >= to.stored_rows) break;
-    const std::int64_t offset = (to.out_offset + row * p.out.seq_stride) * element_bytes;
-    reinterpret_cast<uint4*>(static_cast<unsigned char*>(p.out.data) +
-                             offset)[i % vectors_per_row] = make_uint4(0, 0, 0, 0);
+#pragma unroll 1
+  for (int row = threadIdx.x % 32; row < min(work.stored_rows, kBlockM); row += 32) {
+    auto* const out = reinterpret_cast<uint4*>(
+        static_cast<unsigned char*>(p.out.data) +
+        RowOffset(p.out, s.q_batch, s.q_begin, row, work.head) * element_bytes);
+#pragma unroll 1
+    for (int i = kHeadDimV * element_bytes / 16 - 1; i >= 0; --i) out[i] = make_uint4(0, 0, 0, 0);
+    if (p.lse != nullptr) {
+      const bool sink = p.sinks != nullptr && row < work.live_rows;
+      p.lse[LseOffset(p, s, work.head, row)] = sink ? p.sinks[work.head] : NegativeInfinity();
+    }
   }
-  const int row = threadIdx.x % 128;
-  if (p.lse == nullptr || row >= min(to.stored_rows, 64)) return;
-  p.lse[to.lse_offset + row] =
-      p.sinks != nullptr && row < to.live_rows ? p.sinks[to.head] : NegativeInfinity();
 }
 
 // Stores the warpgroup's rows as far as the sequence has room for them. Each warp owns 16 rows and

@@ -21,7 +21,7 @@ class Prefetcher {
       ptx::MbarrierWait(shared_.WorkFull(slot.stage()), slot.parity());
       const TileWork& work = shared_.Work(slot.stage());
       if (work.batch < 0) return;
-      if (work.HasKeys()) Prefetch(work);
+      Prefetch(work);
       ptx::MbarrierArrive(shared_.WorkFree(slot.stage()));
     }
   }

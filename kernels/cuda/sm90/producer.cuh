@@ -20,7 +20,7 @@ class Producer {
       ptx::MbarrierWait(shared_.WorkFull(slot.stage()), slot.parity());
       const TileWork& work = shared_.Work(slot.stage());
       more = work.batch >= 0;
-      if (more && work.HasKeys()) {
+      if (more) {
         LoadTile(work);
       } else {
         AwaitFreeQ();

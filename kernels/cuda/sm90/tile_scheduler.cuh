@@ -1,13 +1,17 @@
 // Which tile of the problem a block works on next.
 #pragma once
 
+#include "kernels/cuda/sm90/epilogue.cuh"
 #include "kernels/cuda/sm90/kernel_args.h"
 #include "kernels/cuda/sm90/shared_map.cuh"
 #include "kernels/cuda/sm90/tile_work.cuh"
 
 namespace attnd::cuda::sm90 {
 
-// The scheduler warp: fills the ring of TileWorks, a tile ahead of the producer.
+// The scheduler warp: fills the ring of TileWorks, a tile ahead of the producer. It stores the
+// results of tiles without keys itself and hands on the others only: a consumer looks for its next
+// tile while it has the turn at the tensor cores, and could not pass over tiles that the consumers
+// waiting for the turn have to give back too.
 //
 // Tiles of equal cost are dealt to the blocks in turn. Where they differ they are handed out by a
 // ticket, and under a causal mask the later rows, which see more keys, go first, so that no block
@@ -33,8 +37,13 @@ class TileScheduler {
       more = args_.p.cu_seqlens_q == nullptr ? WriteFixedLengthTile(&work) : WritePackedTile(&work);
       if (!more && threadIdx.x % 32 == 0) work.batch = -1;
       __syncwarp();
-      if (threadIdx.x % 32 == 0) ptx::MbarrierArrive(shared_.WorkFull(slot.stage()));
-      slot.Advance();
+      if (more && !work.HasKeys()) {
+        StoreEmptyTile<Traits::kBlockM, Traits::kHeadDimV>(args_.p, work);
+        __syncwarp();
+      } else {
+        if (threadIdx.x % 32 == 0) ptx::MbarrierArrive(shared_.WorkFull(slot.stage()));
+        slot.Advance();
+      }
       Advance();
     }
   }
