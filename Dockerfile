@@ -17,7 +17,7 @@ RUN bash -euc '. tools/lib/build.sh; ensure_cuda; mkdir -p build; build_preset "
 FROM debian:12-slim
 COPY --from=build /bundle/bin/ /usr/local/bin/
 COPY --from=build /bundle/lib/ /usr/local/lib/attnd/
-RUN echo /usr/local/lib/attnd >/etc/ld.so.conf.d/attnd.conf && ldconfig && useradd --system --uid 10001 attnd
+RUN echo /usr/local/lib/attnd >/etc/ld.so.conf.d/attnd.conf && ldconfig && useradd --no-create-home --uid 10001 attnd
 # What the NVIDIA container runtime mounts: the driver's compute library and NVML.
 ENV NVIDIA_VISIBLE_DEVICES=all NVIDIA_DRIVER_CAPABILITIES=compute,utility
 USER attnd
