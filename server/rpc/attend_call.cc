@@ -40,7 +40,7 @@ AttendCall::AttendCall(RpcState* state, grpc::CallbackServerContext* context,
 
 void AttendCall::Start() {
   absl::StatusOr<AttentionPlan> plan = ReadRequest();
-  if (!plan.ok()) return End(plan.status());
+  if (!plan.ok()) return End(watch_.Refused(plan.status()));
   state_->engine->Admit(
       *std::move(plan), watch_.control(),
       [this](absl::StatusOr<std::unique_ptr<AttentionJob>> job) { OnAdmitted(std::move(job)); });

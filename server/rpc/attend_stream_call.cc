@@ -67,7 +67,7 @@ void AttendStreamCall::HandleHeader(bool ok) {
   absl::StatusOr<AttentionPlan> plan =
       ok ? ReadHeader()
          : WhyNothingCame(FieldError("message", "there is none, accepted: a header, then chunks"));
-  if (!plan.ok()) return End(plan.status());
+  if (!plan.ok()) return End(watch_.Refused(plan.status()));
   {
     const std::lock_guard lock(mu_);
     if (phase_ != Phase::kHeader) return;
@@ -114,7 +114,7 @@ void AttendStreamCall::HandleChunk(bool ok) {
     if (status.ok() && !complete) StartRead(&incoming_);
     if (status.ok() && complete) phase_ = Phase::kComputation;
   }
-  if (!status.ok()) return End(status);
+  if (!status.ok()) return End(watch_.Refused(status));
   if (complete) Submit();
 }
 

@@ -29,6 +29,12 @@ void CallWatch::CountBytes(Direction direction, std::int64_t bytes) const {
   if (metrics_ != nullptr) metrics_->TransportBytes(direction, Transport::kGrpc, bytes);
 }
 
+absl::Status CallWatch::Refused(absl::Status status) const {
+  if (metrics_ != nullptr && absl::IsInvalidArgument(status))
+    metrics_->RequestRejected(RejectReason::kInvalid);
+  return status;
+}
+
 void CallWatch::LogEnd(const absl::Status& status) const {
   if (!ShouldLog(spdlog::level::debug)) return;
   Log(spdlog::level::debug, "request",
@@ -40,10 +46,7 @@ void CallWatch::LogEnd(const absl::Status& status) const {
 }
 
 grpc::Status CallWatch::Finish(const absl::Status& status) {
-  if (metrics_ != nullptr) {
-    metrics_->RequestFinished(method_, status.code(), seconds());
-    if (absl::IsInvalidArgument(status)) metrics_->RequestRejected(RejectReason::kInvalid);
-  }
+  if (metrics_ != nullptr) metrics_->RequestFinished(method_, status.code(), seconds());
   LogEnd(status);
   return FinishStatus(status, context_);
 }

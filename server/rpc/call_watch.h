@@ -32,6 +32,10 @@ class CallWatch {
 
   void CountBytes(Direction direction, std::int64_t bytes) const;
 
+  // Counts `status` as a refusal if the request was invalid, and returns it. For what this layer
+  // finds wrong: the engine counts its own refusals, InvalidArgument among them.
+  absl::Status Refused(absl::Status status) const;
+
   // Counts and logs the end of the call and returns what to finish it with. Called once.
   grpc::Status Finish(const absl::Status& status);
 

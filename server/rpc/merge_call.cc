@@ -107,7 +107,7 @@ MergeCall::MergeCall(RpcState* state, grpc::CallbackServerContext* context,
 
 void MergeCall::Start() {
   const absl::Status status = ReadRequest();
-  if (!status.ok()) return End(status);
+  if (!status.ok()) return End(watch_.Refused(status));
   state_->merges.Add([this] { End(Merge()); });
 }
 

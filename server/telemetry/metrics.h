@@ -28,7 +28,7 @@ enum class Transport : std::uint8_t { kGrpc };
 
 // Why a request was turned away before any work was done for it.
 enum class RejectReason : std::uint8_t {
-  kInvalid,       // answered InvalidArgument; counted by the RPC layer, those of kNeverFits too
+  kInvalid,       // not in order: its fields, their bytes, its chunks
   kNeverFits,     // larger than the memory budgets
   kQueueFull,     // too many requests wait already
   kQueueTimeout,  // waited for memory as long as the server lets a request wait

@@ -320,6 +320,10 @@ TEST(ServiceTest, WhatCanNeverFitIsRefusedByName) {
   EXPECT_FALSE(stream->Read(&response));
   const grpc::Status status = stream->Finish();
   EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT) << status.error_message();
+  // Under one reason, and not as invalid too.
+  const std::string metrics = service.metrics.TextExposition();
+  EXPECT_THAT(metrics, HasSubstr("attnd_rejected_total{reason=\"never_fits\"} 1\n"));
+  EXPECT_THAT(metrics, HasSubstr("attnd_rejected_total{reason=\"invalid\"} 0\n"));
 }
 
 // A stream that holds `bytes` of staging memory until it is cancelled.

@@ -289,6 +289,7 @@ TEST_F(AttentionServiceTest, CountsRequestsAndBytes) {
   EXPECT_THAT(text,
               HasSubstr("attnd_requests_total{code=\"INVALID_ARGUMENT\",method=\"Attend\"} 1"));
   EXPECT_THAT(text, HasSubstr("attnd_requests_total{code=\"OK\",method=\"Attend\"} 1"));
+  EXPECT_THAT(text, HasSubstr("attnd_rejected_total{reason=\"invalid\"} 1"));
 }
 
 v1::MergeRequest MergeOf(const std::vector<float>& out, const std::vector<float>& lse,
