@@ -115,7 +115,7 @@ absl::Status MergeCall::ReadRequest() {
   const auto request_bytes = static_cast<std::int64_t>(request_->Length());
   watch_.CountBytes(Direction::kIn, request_bytes);
   // The result, at most as large as one part, counts too.
-  ASSIGN_OR_RETURN(waiting_, TakeWaiting(state_->waiting, 2 * request_bytes));
+  ASSIGN_OR_RETURN(waiting_, TakeWaiting(*state_, 2 * request_bytes));
   ASSIGN_OR_RETURN(const ReceivedMessage message, ReceivedMessage::Take(request_));
   ASSIGN_OR_RETURN(const MergeRequestView request, ReadMergeRequest(message.bytes()));
 

@@ -13,12 +13,13 @@ constexpr absl::Duration kRetryDelay = absl::Milliseconds(100);
 
 }  // namespace
 
-absl::StatusOr<ByteLedger::Lease> TakeWaiting(ByteLedger& waiting, std::int64_t bytes) {
-  std::optional<ByteLedger::Lease> lease = waiting.TryTake(bytes);
+absl::StatusOr<ByteLedger::Lease> TakeWaiting(RpcState& state, std::int64_t bytes) {
+  std::optional<ByteLedger::Lease> lease = state.waiting.TryTake(bytes);
   if (lease.has_value()) return *std::move(lease);
+  if (state.metrics != nullptr) state.metrics->RequestRejected(RejectReason::kWaitingBytes);
   return WithRetryDelay(
-      absl::ResourceExhaustedError(
-          absl::StrCat("requests of ", waiting.used_bytes(), " bytes wait for memory already")),
+      absl::ResourceExhaustedError(absl::StrCat("requests of ", state.waiting.used_bytes(),
+                                                " bytes wait for memory already")),
       kRetryDelay);
 }
 

@@ -34,7 +34,8 @@ struct RpcState {
   WorkQueue merges{2};
 };
 
-// Takes `bytes` of `waiting`, or ResourceExhausted with a retry delay.
-absl::StatusOr<ByteLedger::Lease> TakeWaiting(ByteLedger& waiting, std::int64_t bytes);
+// Takes `bytes` of `state.waiting`; else counts the refusal and returns ResourceExhausted with a
+// retry delay.
+absl::StatusOr<ByteLedger::Lease> TakeWaiting(RpcState& state, std::int64_t bytes);
 
 }  // namespace attnd

@@ -15,8 +15,8 @@ constexpr std::array<const char*, kNumMethods> kMethodNames = {"Attend", "Attend
 constexpr std::array<const char*, kNumDirections> kDirectionNames = {"in", "out"};
 constexpr std::array<const char*, kNumTransports> kTransportNames = {"grpc"};
 constexpr std::array<const char*, kNumRejectReasons> kRejectReasonNames = {
-    "invalid",  "never_fits", "queue_full", "queue_timeout",
-    "deadline", "cancelled",  "draining",   "unhealthy"};
+    "invalid",  "never_fits", "waiting_bytes", "queue_full", "queue_timeout",
+    "deadline", "cancelled",  "draining",      "unhealthy"};
 
 template <typename Enum>
 constexpr std::size_t IndexOf(Enum value) {

@@ -30,6 +30,7 @@ enum class Transport : std::uint8_t { kGrpc };
 enum class RejectReason : std::uint8_t {
   kInvalid,       // not in order: its fields, their bytes, its chunks
   kNeverFits,     // larger than the memory budgets
+  kWaitingBytes,  // the requests that wait for memory hold too many bytes already
   kQueueFull,     // too many requests wait already
   kQueueTimeout,  // waited for memory as long as the server lets a request wait
   kDeadline,      // its own deadline passed while it waited
@@ -41,7 +42,7 @@ enum class RejectReason : std::uint8_t {
 inline constexpr int kNumMethods = 4;
 inline constexpr int kNumDirections = 2;
 inline constexpr int kNumTransports = 1;
-inline constexpr int kNumRejectReasons = 8;
+inline constexpr int kNumRejectReasons = 9;
 inline constexpr int kNumStatusCodes = 17;  // OK to UNAUTHENTICATED, as in gRPC
 
 // As in the label `method`: "Attend".

@@ -210,6 +210,8 @@ TEST_F(AttentionServiceTest, RequestsThatWaitAreBoundedInBytes) {
   EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
   EXPECT_THAT(status.error_message(), HasSubstr("bytes wait for memory already"));
   EXPECT_EQ(context.GetServerTrailingMetadata().count("grpc-retry-pushback-ms"), 1u);
+  EXPECT_THAT(metrics_.TextExposition(),
+              HasSubstr("attnd_rejected_total{reason=\"waiting_bytes\"} 1\n"));
   engine_.Release();
   waiting.join();
   EXPECT_EQ(server_->service().waiting_bytes(), 0);
