@@ -18,9 +18,18 @@ grpc::ByteBuffer* Owned(const grpc::ByteBuffer* request) {
 }  // namespace
 
 AttentionService::AttentionService(Engine* engine, const RpcOptions& options, Metrics* metrics)
-    : state_(engine, options, metrics) {}
+    : state_(engine, options, metrics) {
+  if (metrics == nullptr) return;
+  metrics->SetRpcSource([this] {
+    return RpcReadings{.waiting_request_bytes = waiting_bytes(),
+                       .sending_result_bytes = sending_bytes()};
+  });
+}
 
-AttentionService::~AttentionService() { state_.sending.WaitUntilUnused(); }
+AttentionService::~AttentionService() {
+  state_.sending.WaitUntilUnused();
+  if (state_.metrics != nullptr) state_.metrics->SetRpcSource(nullptr);
+}
 
 grpc::ServerUnaryReactor* AttentionService::Attend(grpc::CallbackServerContext* context,
                                                    const grpc::ByteBuffer* request,

@@ -24,7 +24,8 @@ using RawAttentionService = v1::AttentionService::WithRawCallbackMethod_Attend<
 // after that server and before the engine.
 class AttentionService final : public RawAttentionService {
  public:
-  // `metrics` may be null. `engine` and `metrics` must outlive the service.
+  // `metrics` may be null; the service is its source of RpcReadings. `engine` and `metrics` must
+  // outlive the service.
   AttentionService(Engine* engine, const RpcOptions& options, Metrics* metrics);
   // Waits until gRPC has let go of the last result.
   ~AttentionService() override;

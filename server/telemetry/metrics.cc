@@ -98,6 +98,23 @@ std::vector<prometheus::MetricFamily> LiveFamilies(const LiveReadings& readings)
   };
 }
 
+std::vector<prometheus::MetricFamily> RpcFamilies(const RpcReadings& readings) {
+  return {
+      ScalarGauge("attnd_waiting_request_bytes",
+                  "Bytes of requests that were received and are not yet in staging memory",
+                  static_cast<double>(readings.waiting_request_bytes)),
+      ScalarGauge("attnd_sending_result_bytes",
+                  "Bytes of results in staging memory that are not yet sent",
+                  static_cast<double>(readings.sending_result_bytes)),
+  };
+}
+
+void Append(std::vector<prometheus::MetricFamily> more,
+            std::vector<prometheus::MetricFamily>* families) {
+  families->insert(families->end(), std::make_move_iterator(more.begin()),
+                   std::make_move_iterator(more.end()));
+}
+
 }  // namespace
 
 const char* MethodName(Method method) { return kMethodNames[static_cast<std::size_t>(method)]; }
@@ -238,14 +255,16 @@ void Metrics::SetLiveSource(std::function<LiveReadings()> source) {
   live_source_ = std::move(source);
 }
 
+void Metrics::SetRpcSource(std::function<RpcReadings()> source) {
+  const std::lock_guard lock(live_mu_);
+  rpc_source_ = std::move(source);
+}
+
 std::vector<prometheus::MetricFamily> Metrics::Collect() const {
   std::vector<prometheus::MetricFamily> families = registry_.Collect();
   const std::lock_guard lock(live_mu_);
-  if (live_source_) {
-    std::vector<prometheus::MetricFamily> live = LiveFamilies(live_source_());
-    families.insert(families.end(), std::make_move_iterator(live.begin()),
-                    std::make_move_iterator(live.end()));
-  }
+  if (live_source_) Append(LiveFamilies(live_source_()), &families);
+  if (rpc_source_) Append(RpcFamilies(rpc_source_()), &families);
   return families;
 }
 

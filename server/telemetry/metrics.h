@@ -90,6 +90,12 @@ struct LiveReadings {
   bool device_healthy = true;
 };
 
+// The same for what the RPC layer holds.
+struct RpcReadings {
+  std::int64_t waiting_request_bytes = 0;  // received and not yet in staging memory
+  std::int64_t sending_result_bytes = 0;   // in staging memory, not yet sent
+};
+
 // Thread-safe. The counting methods touch metrics resolved at construction: no look-up by label and
 // no registry lock on a request's path.
 class Metrics : public prometheus::Collectable {
@@ -107,6 +113,8 @@ class Metrics : public prometheus::Collectable {
   // function takes the source away: when SetLiveSource returns, the former one is not running and
   // will not be called again.
   void SetLiveSource(std::function<LiveReadings()> source);
+  // As SetLiveSource.
+  void SetRpcSource(std::function<RpcReadings()> source);
 
   // Everything, with live readings as of now. Can be handed to prometheus::Exposer.
   std::vector<prometheus::MetricFamily> Collect() const override;
@@ -139,6 +147,7 @@ class Metrics : public prometheus::Collectable {
 
   mutable std::mutex live_mu_;
   std::function<LiveReadings()> live_source_ ABSL_GUARDED_BY(live_mu_);
+  std::function<RpcReadings()> rpc_source_ ABSL_GUARDED_BY(live_mu_);
 };
 
 }  // namespace attnd

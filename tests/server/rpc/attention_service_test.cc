@@ -203,7 +203,10 @@ TEST_F(AttentionServiceTest, RequestsThatWaitAreBoundedInBytes) {
     EXPECT_TRUE(Attend(Request(64), &response).ok());
   });
   engine_.WaitUntilHeld(1);
-  EXPECT_GT(server_->service().waiting_bytes(), 64 * 1024);
+  const std::int64_t waiting_bytes = server_->service().waiting_bytes();
+  EXPECT_GT(waiting_bytes, 64 * 1024);
+  EXPECT_THAT(metrics_.TextExposition(),
+              HasSubstr(absl::StrCat("attnd_waiting_request_bytes ", waiting_bytes, "\n")));
   grpc::ClientContext context;
   v1::AttendResponse response;
   const grpc::Status status = stub().Attend(&context, Request(64), &response);

@@ -118,6 +118,20 @@ TEST(MetricsTest, LiveReadingsAreTakenAtEachScrape) {
   EXPECT_THAT(metrics.TextExposition(), Not(HasSubstr("attnd_pool_bytes")));
 }
 
+TEST(MetricsTest, RpcReadingsAreTakenAtEachScrape) {
+  Metrics metrics(TestBuild());
+  std::int64_t waiting = 5;
+  metrics.SetRpcSource([&waiting] {
+    return RpcReadings{.waiting_request_bytes = waiting, .sending_result_bytes = 11};
+  });
+  EXPECT_THAT(metrics.TextExposition(), HasSubstr("attnd_waiting_request_bytes 5\n"));
+  waiting = 6;
+  EXPECT_THAT(metrics.TextExposition(), HasSubstr("attnd_waiting_request_bytes 6\n"));
+  EXPECT_THAT(metrics.TextExposition(), HasSubstr("attnd_sending_result_bytes 11\n"));
+  metrics.SetRpcSource(nullptr);
+  EXPECT_THAT(metrics.TextExposition(), Not(HasSubstr("attnd_waiting_request_bytes")));
+}
+
 TEST(MetricsTest, NothingIsLostWhenThreadsCountAtOnce) {
   Metrics metrics(TestBuild());
   std::vector<std::thread> threads;
