@@ -16,6 +16,10 @@ from attnd.v1 import attention_pb2 as pb
 from attnd.v1 import attention_pb2_grpc as pb_grpc
 
 _CHUNK_BYTES = 1 << 20
+# The smallest max_message_bytes that a server may be given: what fits it needs no question.
+_LEAST_MESSAGE_LIMIT_BYTES = 64 << 10
+# Room for what a message holds beside spec and tensors: field headers, and in a response AttendResult.
+_MESSAGE_OVERHEAD_BYTES = 4 << 10
 _DEFAULT_TIMEOUT_SECONDS = 60.0
 _TENSORS = {pb.TENSOR_ID_OUT: "out", pb.TENSOR_ID_LSE: "lse", pb.TENSOR_ID_PROBS: "probs"}
 
@@ -182,20 +186,20 @@ class Client:
                           tuple(kernel.name for kernel in info.kernels))
 
     def _fits_one_message(self, request: pb.AttendRequest, timeout: float) -> bool:
-        spec = request.spec
-        # The result may be larger than the request: scores of a short q over a long k, or float32 out of 16-bit inputs.
-        result_bytes = 4 * (2 * len(request.q) + np.prod(_spec.probs_shape(spec)) * spec.return_probs)
-        size = max(len(request.q) + len(request.k) + len(request.v) + len(request.mask) + len(request.bias), result_bytes)
-        if size < 3 << 20:  # under gRPC's own default limit of 4 MiB: no need to ask
+        tensors = (request.q, request.k, request.v, request.mask, request.bias)
+        request_bytes = request.spec.ByteSize() + sum(len(tensor) for tensor in tensors)
+        size = max(request_bytes, _spec.result_bytes(request.spec)) + _MESSAGE_OVERHEAD_BYTES
+        if size <= _LEAST_MESSAGE_LIMIT_BYTES:
             return True
         if self._info is None:
             self._info = self.server_info(timeout=timeout)
-        return size + (1 << 20) < self._info.max_message_bytes
+        return size <= self._info.max_message_bytes
 
     def _attend_stream(self, request: pb.AttendRequest, timeout: float) -> tuple[pb.AttendResult, dict[str, bytearray]]:
         result = pb.AttendResult()
         tensors: dict[str, bytearray] = {}
-        for message in self._stub.AttendStream(_stream_messages(request), timeout=timeout):
+        chunk_bytes = min(_CHUNK_BYTES, self._info.max_message_bytes - _MESSAGE_OVERHEAD_BYTES)
+        for message in self._stub.AttendStream(_stream_messages(request, chunk_bytes), timeout=timeout):
             if message.HasField("result"):
                 result = message.result
                 tensors = {"out": bytearray(result.out_bytes), "lse": bytearray(result.lse_bytes),
@@ -206,13 +210,13 @@ class Client:
         return result, tensors
 
 
-def _stream_messages(request: pb.AttendRequest) -> Iterator[pb.AttendStreamRequest]:
+def _stream_messages(request: pb.AttendRequest, chunk_bytes: int) -> Iterator[pb.AttendStreamRequest]:
     yield pb.AttendStreamRequest(header=request.spec)
     for tensor, data in ((pb.TENSOR_ID_Q, request.q), (pb.TENSOR_ID_K, request.k), (pb.TENSOR_ID_V, request.v),
                          (pb.TENSOR_ID_MASK, request.mask), (pb.TENSOR_ID_BIAS, request.bias)):
         view = memoryview(data)
-        for offset in range(0, len(view), _CHUNK_BYTES):
-            chunk = pb.TensorChunk(tensor=tensor, offset_bytes=offset, data=bytes(view[offset:offset + _CHUNK_BYTES]))
+        for offset in range(0, len(view), chunk_bytes):
+            chunk = pb.TensorChunk(tensor=tensor, offset_bytes=offset, data=bytes(view[offset:offset + chunk_bytes]))
             yield pb.AttendStreamRequest(chunk=chunk)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Sequence
 
 import numpy as np
@@ -104,6 +105,17 @@ def lse_shape(spec: pb.AttentionSpec, q_shape: tuple[int, ...]) -> tuple[int, ..
 def probs_shape(spec: pb.AttentionSpec) -> tuple[int, ...]:
     return (spec.batch_size, spec.num_heads, _longest(spec.cu_seqlens_q, spec.seqlen_q),
             _longest(spec.cu_seqlens_k, spec.seqlen_k))
+
+
+def result_bytes(spec: pb.AttentionSpec) -> int:
+    """Bytes of out and of what else is asked for, in one message or many."""
+    total_q = spec.cu_seqlens_q[-1] if spec.cu_seqlens_q else spec.batch_size * spec.seqlen_q
+    rows = total_q * spec.num_heads
+    float32_out = spec.return_partial or pb.DATA_TYPE_FLOAT32 in (spec.dtype, spec.out_dtype)
+    out = rows * spec.head_dim_v * (4 if float32_out else 2)
+    lse = 4 * rows if spec.return_lse or spec.return_partial else 0
+    probs = 4 * math.prod(probs_shape(spec)) if spec.return_probs else 0
+    return out + lse + probs
 
 
 def _longest(cu_seqlens: Sequence[int], seqlen: int) -> int:

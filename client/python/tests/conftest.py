@@ -1,5 +1,6 @@
 """Starts the real server on free ports for the tests."""
 
+import contextlib
 import os
 import pathlib
 import subprocess
@@ -13,11 +14,24 @@ import attnd
 @pytest.fixture(scope="session")
 def server(tmp_path_factory):
     """host:port of a CPU server with small limits, so that the stream path is reached with small tensors."""
+    with _running_server(tmp_path_factory, max_message_bytes="8MiB") as target:
+        yield target
+
+
+@pytest.fixture(scope="session")
+def server_of_small_messages(tmp_path_factory):
+    """host:port of a CPU server whose message limit is the least that the setting takes."""
+    with _running_server(tmp_path_factory, max_message_bytes="64KiB") as target:
+        yield target
+
+
+@contextlib.contextmanager
+def _running_server(tmp_path_factory, max_message_bytes: str):
     binary = os.environ.get("ATTND_SERVER")
     assert binary, "ATTND_SERVER must name the attnd binary; tools/test sets it"
     port_file = tmp_path_factory.mktemp("server") / "ports"
     process = subprocess.Popen([binary, "--backend=cpu", "--grpc-port=0", "--http-port=0", f"--port-file={port_file}",
-                                "--max-message-bytes=8MiB", "--drain-delay=0s"])
+                                f"--max-message-bytes={max_message_bytes}", "--drain-delay=0s"])
     try:
         yield f"127.0.0.1:{_wait_for_port(process, port_file)}"
     finally:

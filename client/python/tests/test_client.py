@@ -102,6 +102,19 @@ def test_a_problem_over_the_message_limit_goes_by_stream_and_gives_the_same_bits
         np.testing.assert_array_equal(streamed.out[b], alone.out[0])
 
 
+def test_a_result_over_the_message_limit_goes_by_stream(client):
+    q, k, v = tensors(13, batch=1, seqlen_q=9000, seqlen_k=1, heads=1, kv_heads=1, dim=8, dim_v=256)
+    assert q.nbytes + k.nbytes + v.nbytes < client.server_info().max_message_bytes < 9000 * 256 * 4
+    np.testing.assert_allclose(client.attend(q, k, v).out, np.broadcast_to(v, (1, 9000, 1, 256)), rtol=1e-6)
+
+
+@pytest.mark.parametrize("seqlen", [100, 124, 128, 1000])  # q, k and v take 64 KiB from 128 on
+def test_the_least_message_limit_is_kept(server_of_small_messages, seqlen):
+    q, k, v = tensors(14, batch=1, seqlen_q=seqlen, seqlen_k=seqlen, heads=1, kv_heads=1, dim=40, dim_v=48)
+    with attnd.Client(server_of_small_messages) as client:
+        np.testing.assert_allclose(client.attend(q, k, v).out, attention64(q, k, v)[0], atol=2e-5)
+
+
 def test_diagnostics_count_what_was_planted(client):
     q, k, v = tensors(10)
     q[0, 3, 1, 2], v[1, 4, 0, 5] = np.nan, np.inf
