@@ -169,8 +169,8 @@ absl::StatusOr<AttendReply> Client::Attend(const v1::AttentionSpec& spec,
   auto attempt = [&] {
     attempt_began = absl::Now();
     return streamed
-               ? internal::CallAttendStream(stub_, deadline, {spec, inputs, options_.chunk_bytes},
-                                            lent, receiver)
+               ? internal::CallAttendStream(stub_, deadline, {spec, inputs, ChunkBytes()}, lent,
+                                            receiver)
                : CallAttend(stub_, deadline, EncodeAttendRequest(spec, inputs, lent), receiver);
   };
   const absl::Status status = internal::RunWithRetries(options_.retry, deadline, attempt, attempts);
@@ -227,6 +227,11 @@ bool Client::FitsOneMessage(std::int64_t request_bytes, std::int64_t response_by
   const std::int64_t limit =
       std::min<std::int64_t>(max_message_bytes_, std::numeric_limits<std::int32_t>::max());
   return std::max(request_bytes, response_bytes) <= limit - kMessageOverheadBytes;
+}
+
+std::int64_t Client::ChunkBytes() const {
+  return std::min(options_.chunk_bytes,
+                  std::max<std::int64_t>(max_message_bytes_ - kMessageOverheadBytes, 1));
 }
 
 }  // namespace attnd

@@ -362,6 +362,12 @@ TEST_F(StreamingClientTest, ProblemsBeyondTheMessageLimitAreStreamed) {
   EXPECT_EQ(small_.last_chunk_sizes().back(), 600);
 }
 
+TEST_F(StreamingClientTest, ChunksFitTheServersMessages) {
+  const Problem problem(40);
+  ASSERT_TRUE(ConnectToSmall(/*chunk_bytes=*/kMiB)->Attend(problem.spec, problem.inputs()).ok());
+  EXPECT_EQ(small_.last_chunk_sizes().front(), 4096);
+}
+
 TEST_F(StreamingClientTest, ASmallProblemWithALargeResultIsStreamed) {
   Problem problem(20);
   EXPECT_FALSE(ConnectToSmall()

@@ -50,7 +50,8 @@ struct ClientOptions {
   std::shared_ptr<grpc::ChannelCredentials> credentials = nullptr;  // plaintext
   RetryOptions retry = {};
   absl::Duration connect_timeout = absl::Seconds(10);
-  std::int64_t chunk_bytes = 1 << 20;  // tensor bytes in one message of AttendStream, 1 to 1 GiB
+  // Tensor bytes in one message of AttendStream, 1 to 1 GiB; fewer where the server takes less.
+  std::int64_t chunk_bytes = 1 << 20;
 };
 
 // How the tensors of a call travel.
@@ -151,6 +152,7 @@ class Client {
   absl::StatusOr<grpc::ByteBuffer> CallUnary(const char* method, const grpc::ByteBuffer& request,
                                              const CallOptions& call);
   bool FitsOneMessage(std::int64_t request_bytes, std::int64_t response_bytes) const;
+  std::int64_t ChunkBytes() const;
 
   const ClientOptions options_;
   grpc::GenericStub stub_;
