@@ -1,7 +1,5 @@
 #include "server/engine/engine.h"
 
-#include <condition_variable>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
@@ -19,6 +17,7 @@
 namespace attnd {
 namespace {
 
+using MergeCallback = std::function<void(absl::StatusOr<std::unique_ptr<MergeJob>>)>;
 using JobCallback = std::function<void(absl::StatusOr<std::unique_ptr<AttentionJob>>)>;
 
 // Host code on a device that has no threads to offer runs on a CPU device without memory of its
@@ -44,6 +43,24 @@ std::int64_t TensorBytes(const AttentionPlan& plan) {
   for (const Extent& output : plan.outputs) bytes += output.size_bytes;
   return bytes;
 }
+
+class HostMerge : public MergeJob {
+ public:
+  HostMerge(const MergeParams& params, Device* host, const Clock* clock, Reservation reservation)
+      : params_(params), host_(host), clock_(clock), reservation_(std::move(reservation)) {}
+
+  absl::Status Run(const CallControl& control) override {
+    DeviceWork work;
+    work.compute = [this](const ExecutionContext& context) { return RunMerge(params_, context); };
+    return host_->Run(work, [&] { return control.Check(clock_->Now()); }).status();
+  }
+
+ private:
+  const MergeParams params_;
+  Device* const host_;
+  const Clock* const clock_;
+  const Reservation reservation_;
+};
 
 class EngineImpl : public Engine {
  public:
@@ -104,15 +121,19 @@ class EngineImpl : public Engine {
                       });
   }
 
-  absl::Status Merge(const MergeParams& params, const CallControl& control) override {
-    RETURN_IF_ERROR(ValidateMerge(params));
-    RETURN_IF_ERROR(CheckHealth());
-    ASSIGN_OR_RETURN(
-        const Reservation reservation,
-        AwaitAdmission({.staging_bytes = MergeBytes(params), .device_bytes = 0}, control));
-    DeviceWork work;
-    work.compute = [&params](const ExecutionContext& context) { return RunMerge(params, context); };
-    return host().Run(work, [&] { return control.Check(clock_.Now()); }).status();
+  void AdmitMerge(const MergeParams& params, CallControl control, MergeCallback admitted) override {
+    if (absl::Status status = ValidateMerge(params); !status.ok())
+      return admitted(std::move(status));
+    if (absl::Status status = CheckHealth(); !status.ok()) return admitted(std::move(status));
+    // Counted, not allocated: the caller holds the memory.
+    admission_.Request(
+        {.staging_bytes = MergeBytes(params), .device_bytes = 0}, std::move(control),
+        [] { return absl::OkStatus(); },
+        [this, params, admitted = std::move(admitted)](absl::StatusOr<Admitted> result) {
+          if (!result.ok()) return admitted(result.status());
+          admitted(std::make_unique<HostMerge>(params, &host(), &clock_,
+                                               std::move(result->reservation)));
+        });
   }
 
   const Device& device() const override { return device_; }
@@ -126,26 +147,6 @@ class EngineImpl : public Engine {
   void ServeWaiters() {
     absl::Time next = absl::InfiniteFuture();
     while (admission_.AwaitWork(next)) next = admission_.ServeWaiters();
-  }
-
-  absl::StatusOr<Reservation> AwaitAdmission(MemoryNeed need, const CallControl& control) {
-    std::mutex mu;
-    std::condition_variable answered;
-    std::optional<absl::StatusOr<Reservation>> answer;
-    admission_.Request(
-        need, control, [] { return absl::OkStatus(); },
-        [&](absl::StatusOr<Admitted> result) {
-          const std::lock_guard lock(mu);
-          if (result.ok()) {
-            answer = std::move(result->reservation);
-          } else {
-            answer = result.status();
-          }
-          answered.notify_one();
-        });
-    std::unique_lock lock(mu);
-    answered.wait(lock, [&] { return answer.has_value(); });
-    return *std::move(answer);
   }
 
   absl::Status CheckHealth() {

@@ -47,6 +47,15 @@ class AttentionJob {
   virtual const JobSeconds& seconds() const = 0;
 };
 
+// One admitted merge. Holds its bytes until it is destroyed, before its engine. Not thread-safe.
+class MergeJob {
+ public:
+  virtual ~MergeJob() = default;
+  // Merges on this thread; blocks only as long as that takes. Errors: DeadlineExceeded and Cancelled before it begins;
+  // those of the device.
+  virtual absl::Status Run(const CallControl& control) = 0;
+};
+
 struct EngineOptions {
   int max_queued_requests = 1024;                     // waiting for memory; the next is refused
   absl::Duration max_queue_wait = absl::Seconds(30);  // for calls without a deadline of their own
@@ -71,8 +80,9 @@ class Engine {
   virtual void Submit(std::unique_ptr<AttentionJob> job, CallControl control,
                       std::function<void(absl::StatusOr<std::unique_ptr<AttentionJob>>)> done) = 0;
 
-  // Merges partial results in host memory. Blocks. Errors as Admit's.
-  virtual absl::Status Merge(const MergeParams& host_params, const CallControl& control) = 0;
+  // Admit, for a merge of partial results in host memory, which lives until the merge has run. Errors as Admit's.
+  virtual void AdmitMerge(const MergeParams& host_params, CallControl control,
+                          std::function<void(absl::StatusOr<std::unique_ptr<MergeJob>>)> admitted) = 0;
 
   virtual const Device& device() const = 0;
   virtual int requests_in_flight() const = 0;

@@ -108,7 +108,19 @@ MergeCall::MergeCall(RpcState* state, grpc::CallbackServerContext* context,
 void MergeCall::Start() {
   const absl::Status status = ReadRequest();
   if (!status.ok()) return End(watch_.Refused(status));
-  state_->merges.Add([this] { End(Merge()); });
+  state_->engine->AdmitMerge(
+      params_, watch_.control(),
+      [this](absl::StatusOr<std::unique_ptr<MergeJob>> job) { OnAdmitted(std::move(job)); });
+}
+
+void MergeCall::OnAdmitted(absl::StatusOr<std::unique_ptr<MergeJob>> job) {
+  if (!job.ok()) return End(job.status());
+  state_->merges.Add([this, held = job->release()] {
+    std::unique_ptr<MergeJob> merge(held);
+    const absl::Status status = Merge(*merge);
+    merge.reset();
+    End(status);
+  });
 }
 
 absl::Status MergeCall::ReadRequest() {
@@ -129,23 +141,26 @@ absl::Status MergeCall::ReadRequest() {
   params_.lse_parts = reinterpret_cast<const float*>(parts_.get() + request.out.size());
   params_.out_dtype =
       DataTypeFromProto(static_cast<v1::DataType>(request.out_dtype), DataType::kFloat32);
+  AllocateResult();
   return absl::OkStatus();
 }
 
-absl::Status MergeCall::Merge() {
-  const std::int64_t out_bytes = params_.rows * params_.dim * SizeOf(params_.out_dtype);
-  const std::int64_t lse_bytes = params_.rows * static_cast<std::int64_t>(sizeof(float));
-  // lse first: it is made of floats, and out may end at an odd multiple of two bytes.
-  const std::shared_ptr<std::byte[]> result(new std::byte[lse_bytes + out_bytes]);
-  params_.lse = reinterpret_cast<float*>(result.get());
-  params_.out = result.get() + lse_bytes;
-  RETURN_IF_ERROR(state_->engine->Merge(params_, watch_.control()));
+void MergeCall::AllocateResult() {
+  out_bytes_ = params_.rows * params_.dim * SizeOf(params_.out_dtype);
+  lse_bytes_ = params_.rows * static_cast<std::int64_t>(sizeof(float));
+  result_.reset(new std::byte[lse_bytes_ + out_bytes_]);
+  params_.lse = reinterpret_cast<float*>(result_.get());
+  params_.out = result_.get() + lse_bytes_;
+}
+
+absl::Status MergeCall::Merge(MergeJob& job) {
+  RETURN_IF_ERROR(job.Run(watch_.control()));
 
   WireWriter writer;
   writer.AddBytesView(v1::MergeResponse::kOutFieldNumber,
-                      absl::MakeConstSpan(result.get() + lse_bytes, out_bytes), result);
+                      absl::MakeConstSpan(result_.get() + lse_bytes_, out_bytes_), result_);
   writer.AddBytesView(v1::MergeResponse::kLseFieldNumber,
-                      absl::MakeConstSpan(result.get(), lse_bytes), result);
+                      absl::MakeConstSpan(result_.get(), lse_bytes_), result_);
   *response_ = writer.TakeByteBuffer();
   watch_.CountBytes(Direction::kOut, static_cast<std::int64_t>(response_->Length()));
   return absl::OkStatus();

@@ -2,13 +2,16 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "grpcpp/server_context.h"
 #include "grpcpp/support/byte_buffer.h"
 #include "grpcpp/support/server_callback.h"
 #include "kernels/merge.h"
+#include "server/engine/engine.h"
 #include "server/rpc/call_watch.h"
 #include "server/rpc/rpc_state.h"
 
@@ -20,7 +23,7 @@ class MergeCall final : public grpc::ServerUnaryReactor {
   MergeCall(RpcState* state, grpc::CallbackServerContext* context, grpc::ByteBuffer* request,
             grpc::ByteBuffer* response);
 
-  // Checks and copies the request on this thread, merges on another.
+  // Checks and copies the request on this thread and asks for admission; merges on another.
   void Start();
 
  private:
@@ -28,7 +31,9 @@ class MergeCall final : public grpc::ServerUnaryReactor {
   void OnDone() override { delete this; }
 
   absl::Status ReadRequest();
-  absl::Status Merge();
+  void AllocateResult();
+  void OnAdmitted(absl::StatusOr<std::unique_ptr<MergeJob>> job);
+  absl::Status Merge(MergeJob& job);
   void End(const absl::Status& status);
 
   RpcState* const state_;
@@ -39,6 +44,10 @@ class MergeCall final : public grpc::ServerUnaryReactor {
   ByteLedger::Lease waiting_;
   MergeParams params_;
   std::unique_ptr<std::byte[]> parts_;  // the parts' out, then their lse
+  // lse, then out: lse is made of floats, and out may end at an odd multiple of two bytes.
+  std::shared_ptr<std::byte[]> result_;
+  std::int64_t lse_bytes_ = 0;
+  std::int64_t out_bytes_ = 0;
 };
 
 }  // namespace attnd

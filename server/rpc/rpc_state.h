@@ -28,8 +28,8 @@ struct RpcState {
   ByteLedger waiting;
   // Results in staging memory that gRPC has not sent yet, some of them of calls that have ended.
   ByteLedger sending{std::numeric_limits<std::int64_t>::max()};
-  // Last: what they still run at the end uses the rest. Two, because a merge may wait for memory
-  // that is given back only when a request that was admitted has been copied and has run.
+  // Last: what they still run at the end uses the rest. Two, so that no copy waits behind a merge,
+  // which takes longer.
   WorkQueue copies{4};
   WorkQueue merges{2};
 };

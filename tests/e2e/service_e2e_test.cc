@@ -387,6 +387,52 @@ TEST(ServiceTest, AFullServerMakesCallsWaitUntilTheirDeadline) {
   EXPECT_TRUE(AttendUnary(service.server.stub(), request, &response).ok());
 }
 
+// Two parts of `rows` rows of 64.
+v1::MergeRequest MergeOfRows(std::int64_t rows) {
+  v1::MergeRequest merge;
+  merge.set_num_parts(2);
+  merge.set_rows(rows);
+  merge.set_head_dim_v(64);
+  merge.set_out(std::string(2 * rows * 64 * 4, '\0'));
+  merge.set_lse(std::string(2 * rows * 4, '\0'));
+  return merge;
+}
+
+TEST(ServiceTest, AMergeThatWaitsBehindOthersEndsAtItsOwnDeadline) {
+  CpuService service;
+  const AttentionService& rpc = service.server.service();
+  // Too large for what is left of the pool.
+  const v1::MergeRequest merge = MergeOfRows(1024);
+  std::vector<std::thread> patient;
+  {
+    const HoldingStream holding(service.server.stub(), CpuService::kPoolBytes - (64 << 10));
+    while (service.used_bytes() == 0) absl::SleepFor(absl::Milliseconds(1));
+    for (int caller = 0; caller < 4; ++caller) {
+      patient.emplace_back([&] {
+        grpc::ClientContext context;
+        v1::MergeResponse response;
+        const grpc::Status status = service.server.stub().Merge(&context, merge, &response);
+        EXPECT_TRUE(status.ok()) << status.error_message();
+      });
+    }
+    const auto patient_bytes = static_cast<std::int64_t>(4 * 2 * merge.ByteSizeLong());
+    while (rpc.waiting_bytes() < patient_bytes) absl::SleepFor(absl::Milliseconds(1));
+
+    grpc::ClientContext hasty;
+    hasty.set_deadline(std::chrono::system_clock::now() + std::chrono::milliseconds(50));
+    v1::MergeResponse response;
+    EXPECT_EQ(service.server.stub().Merge(&hasty, merge, &response).error_code(),
+              grpc::StatusCode::DEADLINE_EXCEEDED);
+    // The client would say so by itself. The server has noticed when the bytes are gone, and the
+    // memory that the others wait for does not come back before.
+    const absl::Time give_up = absl::Now() + absl::Seconds(10);
+    while (rpc.waiting_bytes() > patient_bytes && absl::Now() < give_up)
+      absl::SleepFor(absl::Milliseconds(1));
+    EXPECT_EQ(rpc.waiting_bytes(), patient_bytes);
+  }
+  for (std::thread& caller : patient) caller.join();
+}
+
 TEST(ServiceTest, ADrainingServerIsUnavailable) {
   CpuService service;
   service.engine->StartDraining();

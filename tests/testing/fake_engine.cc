@@ -56,6 +56,15 @@ class FakeJob final : public AttentionJob {
   JobSeconds seconds_;
 };
 
+class FakeMerge final : public MergeJob {
+ public:
+  explicit FakeMerge(const MergeParams& params) : params_(params) {}
+  absl::Status Run(const CallControl& /*control*/) override { return RunMerge(params_, {}); }
+
+ private:
+  const MergeParams params_;
+};
+
 std::string Text(absl::Span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
@@ -166,14 +175,13 @@ void FakeEngine::Submit(std::unique_ptr<AttentionJob> job, CallControl control, 
   });
 }
 
-absl::Status FakeEngine::Merge(const MergeParams& host_params, const CallControl& control) {
-  absl::Status error = control.Check();
-  if (!error.ok()) return error;
-  {
-    const std::lock_guard lock(mu_);
-    if (!submission_error_.ok()) return submission_error_;
-  }
-  return RunMerge(host_params, {});
+void FakeEngine::AdmitMerge(
+    const MergeParams& host_params, CallControl control,
+    std::function<void(absl::StatusOr<std::unique_ptr<MergeJob>>)> admitted) {
+  GoOn(std::move(control), [host_params, admitted = std::move(admitted)](absl::Status status) {
+    if (!status.ok()) return admitted(status);
+    admitted(std::make_unique<FakeMerge>(host_params));
+  });
 }
 
 bool FakeEngine::WaitUntilIdle(absl::Time deadline) {

@@ -49,7 +49,8 @@ class FakeEngine final : public Engine {
 
   void Admit(AttentionPlan plan, CallControl control, Callback admitted) override;
   void Submit(std::unique_ptr<AttentionJob> job, CallControl control, Callback done) override;
-  absl::Status Merge(const MergeParams& host_params, const CallControl& control) override;
+  void AdmitMerge(const MergeParams& host_params, CallControl control,
+                  std::function<void(absl::StatusOr<std::unique_ptr<MergeJob>>)> admitted) override;
   const Device& device() const override { return *device_; }
   int requests_in_flight() const override { return num_jobs_; }
   void StartDraining() override { FailAdmissions(absl::UnavailableError("draining")); }

@@ -74,6 +74,15 @@ class EngineTest : public ::testing::TestWithParam<bool> {
     return Submit(*std::move(job));
   }
 
+  absl::Status Merge(const MergeParams& params, const CallControl& control = {}) {
+    std::promise<absl::StatusOr<std::unique_ptr<MergeJob>>> promise;
+    engine_->AdmitMerge(params, control, [&promise](absl::StatusOr<std::unique_ptr<MergeJob>> job) {
+      promise.set_value(std::move(job));
+    });
+    const absl::StatusOr<std::unique_ptr<MergeJob>> job = promise.get_future().get();
+    return job.ok() ? (*job)->Run(control) : job.status();
+  }
+
   void ExpectNothingHeld() {
     EXPECT_TRUE(engine_->WaitUntilIdle(absl::Now() + absl::Seconds(10)));
     EXPECT_EQ(engine_->requests_in_flight(), 0);
@@ -399,19 +408,19 @@ TEST_P(EngineTest, MergesPartialResultsInHostMemory) {
   params.lse_parts = lse_parts.data();
   params.out = out.data();
   params.lse = &lse;
-  ASSERT_TRUE(engine_->Merge(params, {}).ok());
+  ASSERT_TRUE(Merge(params).ok());
   EXPECT_THAT(out, ::testing::ElementsAre(2, 3));
   EXPECT_NEAR(lse, std::log(2.0f), 1e-6f);
   ExpectNothingHeld();
 
   CallControl overdue;
   overdue.deadline = absl::InfinitePast();
-  EXPECT_EQ(engine_->Merge(params, overdue).code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(Merge(params, overdue).code(), absl::StatusCode::kDeadlineExceeded);
   params.num_parts = -1;
-  EXPECT_EQ(engine_->Merge(params, {}).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(Merge(params).code(), absl::StatusCode::kInvalidArgument);
   engine_->StartDraining();
   params.num_parts = 2;
-  EXPECT_EQ(engine_->Merge(params, {}).code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(Merge(params).code(), absl::StatusCode::kUnavailable);
 }
 
 TEST_P(EngineTest, FinishedJobsAreCounted) {
