@@ -78,6 +78,7 @@ void FillLimits(const ServerConfig& config, ServerOptions* options) {
   options->rpc.limits.max_probs_bytes = Bytes(config.max_probs_bytes());
   options->rpc.stream_chunk_bytes = Bytes(config.stream_chunk_bytes());
   options->rpc.stream_idle_timeout = Time(config.stream_idle_timeout());
+  options->rpc.stream_min_bytes_per_second = Bytes(config.stream_min_bytes_per_second());
 }
 
 void FillTransport(const ServerConfig& config, ServerOptions* options) {

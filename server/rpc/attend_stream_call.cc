@@ -1,6 +1,8 @@
 #include "server/rpc/attend_stream_call.h"
 
 #include <algorithm>
+#include <array>
+#include <cstddef>
 #include <utility>
 #include <variant>
 
@@ -19,6 +21,13 @@ ChunkAssembler::Destinations DestinationsIn(AttentionJob& job) {
   for (int i = 0; i < kNumInputTensors; ++i)
     destinations[i] = job.input(static_cast<InputTensor>(i));
   return destinations;
+}
+
+template <std::size_t n>
+std::int64_t TotalBytes(const std::array<Extent, n>& tensors) {
+  std::int64_t bytes = 0;
+  for (const Extent& tensor : tensors) bytes += tensor.size_bytes;
+  return bytes;
 }
 
 absl::Status CallerGone() { return absl::CancelledError("the caller has gone"); }
@@ -97,7 +106,7 @@ void AttendStreamCall::OnAdmitted(JobOr job) {
     assembler_.emplace(DestinationsIn(*job_));
     complete = assembler_->complete();
     phase_ = complete ? Phase::kComputation : Phase::kChunks;
-    idle_timer_->Touch();
+    ExpectBytes(TotalBytes(job_->plan().inputs));
     if (!complete) StartRead(&incoming_);
   }
   if (complete) Submit();
@@ -150,7 +159,7 @@ void AttendStreamCall::OnComputed(JobOr job) {
   AddServerTiming(context_, result.timings());
   result_ = ShareForSending(*std::move(job), &state_->sending);
   phase_ = Phase::kResults;
-  idle_timer_->Touch();
+  ExpectBytes(TotalBytes(result_->plan().outputs));
   outgoing_ = WriteStreamResult(result);
   StartWrite(&outgoing_);
 }
@@ -180,19 +189,41 @@ bool AttendStreamCall::WriteNextChunk() {
   return false;
 }
 
+void AttendStreamCall::ExpectBytes(std::int64_t bytes) {
+  const RpcOptions& options = state_->options;
+  if (options.stream_min_bytes_per_second > 0) {
+    const double seconds =
+        static_cast<double>(bytes) / static_cast<double>(options.stream_min_bytes_per_second);
+    transfer_limit_ = absl::Now() + options.stream_idle_timeout + absl::Seconds(seconds);
+    idle_timer_->SetLimit(transfer_limit_);
+  }
+  idle_timer_->Touch();
+}
+
+absl::Status AttendStreamCall::WhyGivenUp() const {
+  const RpcOptions& options = state_->options;
+  if (absl::Now() >= transfer_limit_)
+    return absl::DeadlineExceededError(
+        absl::StrCat("the tensors came too slowly: stream_min_bytes_per_second is ",
+                     options.stream_min_bytes_per_second));
+  return absl::DeadlineExceededError(
+      absl::StrCat("no message came for ", absl::FormatDuration(options.stream_idle_timeout)));
+}
+
 void AttendStreamCall::OnIdle() {
   std::optional<Holdings> holdings;
+  absl::Status status;
   {
     const std::lock_guard lock(mu_);
+    // The phase may have changed since the timer looked.
+    if (!idle_timer_->Expired()) return;
+    status = WhyGivenUp();
     if (phase_ == Phase::kHeader || phase_ == Phase::kChunks) holdings = TakeHoldings();
     // A status would wait behind the message that the client does not take. This makes the write
     // fail, which ends the call.
     if (phase_ == Phase::kResults) context_->TryCancel();
   }
-  if (!holdings.has_value()) return;
-  FinishWith(*std::move(holdings), absl::DeadlineExceededError(absl::StrCat(
-                                       "no message came for ",
-                                       absl::FormatDuration(state_->options.stream_idle_timeout))));
+  if (holdings.has_value()) FinishWith(*std::move(holdings), status);
 }
 
 void AttendStreamCall::End(const absl::Status& status) {

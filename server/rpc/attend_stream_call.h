@@ -52,6 +52,9 @@ class AttendStreamCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, 
   void OnCancel() override { watch_.Cancel(); }
   void OnDone() override;
   void OnIdle();
+  // From now on the client has `bytes` to send, or to take, no slower than the options say.
+  void ExpectBytes(std::int64_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::Status WhyGivenUp() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   void HandleHeader(bool ok);
   absl::StatusOr<AttentionPlan> ReadHeader();
@@ -79,6 +82,7 @@ class AttendStreamCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, 
 
   std::mutex mu_;
   Phase phase_ ABSL_GUARDED_BY(mu_) = Phase::kHeader;
+  absl::Time transfer_limit_ ABSL_GUARDED_BY(mu_) = absl::InfiniteFuture();  // of ExpectBytes
   grpc::ByteBuffer incoming_;                               // gRPC's while a read is under way
   grpc::ByteBuffer outgoing_;                               // gRPC's while a write is under way
   std::unique_ptr<AttentionJob> job_ ABSL_GUARDED_BY(mu_);  // while chunks arrive

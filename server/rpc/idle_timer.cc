@@ -1,8 +1,7 @@
 #include "server/rpc/idle_timer.h"
 
+#include <algorithm>
 #include <utility>
-
-#include "absl/time/clock.h"
 
 namespace attnd {
 
@@ -31,11 +30,17 @@ void IdleTimer::Arm(absl::Time when) {
   });
 }
 
+absl::Time IdleTimer::Expiry() const {
+  const absl::Time last_touch =
+      absl::FromUnixNanos(last_touch_nanos_.load(std::memory_order_relaxed));
+  const absl::Time limit = absl::FromUnixNanos(limit_nanos_.load(std::memory_order_relaxed));
+  return std::min(last_touch + timeout_, limit);
+}
+
 void IdleTimer::OnAlarm() {
-  const absl::Time idle_until =
-      absl::FromUnixNanos(last_touch_nanos_.load(std::memory_order_relaxed)) + timeout_;
+  const absl::Time expiry = Expiry();
   const absl::Time now = absl::Now();
-  if (now < idle_until) return Arm(idle_until);
+  if (now < expiry) return Arm(expiry);
   expired_();
   Arm(now + timeout_);
 }

@@ -1,20 +1,22 @@
-// Notices a client that lets a stream hang.
+// Notices a client that lets a stream hang, or drags it out.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <mutex>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "grpcpp/alarm.h"
 
 namespace attnd {
 
-// Calls `expired` on a gRPC thread whenever `timeout` has passed since the last Touch, until it is
-// stopped. Thread-safe.
+// Calls `expired` on a gRPC thread whenever `timeout` has passed since the last Touch, or the
+// limit, until it is stopped. Thread-safe.
 class IdleTimer : public std::enable_shared_from_this<IdleTimer> {
  public:
   // An infinite timeout never expires.
@@ -22,6 +24,13 @@ class IdleTimer : public std::enable_shared_from_this<IdleTimer> {
 
   // Something came from the client, or something is expected of it from now on.
   void Touch() { last_touch_nanos_.store(absl::GetCurrentTimeNanos(), std::memory_order_relaxed); }
+  // Expires at `limit` at the latest, however often it is touched: at least `timeout` from now, or
+  // it may be noticed late.
+  void SetLimit(absl::Time limit) {
+    limit_nanos_.store(absl::ToUnixNanos(limit), std::memory_order_relaxed);
+  }
+  // Whether it has come to that.
+  bool Expired() const { return absl::Now() >= Expiry(); }
   // `expired` will not be called again; a call that is under way on another thread may still end
   // after this returns.
   void Stop();
@@ -30,12 +39,14 @@ class IdleTimer : public std::enable_shared_from_this<IdleTimer> {
   IdleTimer(absl::Duration timeout, std::function<void()> expired)
       : timeout_(timeout), expired_(std::move(expired)) {}
 
+  absl::Time Expiry() const;
   void Arm(absl::Time when);
   void OnAlarm();
 
   const absl::Duration timeout_;
   const std::function<void()> expired_;
   std::atomic<std::int64_t> last_touch_nanos_{0};
+  std::atomic<std::int64_t> limit_nanos_{std::numeric_limits<std::int64_t>::max()};
   std::mutex mu_;
   bool stopped_ ABSL_GUARDED_BY(mu_) = false;
   // A new one each time: an alarm that is set again while its callback runs would destroy that

@@ -25,6 +25,8 @@ struct RpcOptions {
   std::int64_t stream_chunk_bytes = std::int64_t{1} << 20;
   // How long an AttendStream may hold its memory while its client neither sends nor takes a chunk.
   absl::Duration stream_idle_timeout = absl::Seconds(30);
+  // Its inputs, and its results, may take that long plus their bytes at this rate. 0: any time.
+  std::int64_t stream_min_bytes_per_second = std::int64_t{1} << 20;
   RequestLimits limits;
 
   // HTTP/2 frame size that peers may send. With the default of 16 KiB a 1 MiB chunk arrives in four

@@ -32,6 +32,7 @@ TEST(ServerOptionsTest, DefaultsAreThoseOfTheSchema) {
   EXPECT_EQ(options.cuda.device_memory_bytes, 0);
   EXPECT_EQ(options.cuda.staging_memory_bytes, std::int64_t{1} << 30);
   EXPECT_EQ(options.rpc.max_message_bytes, std::int64_t{64} << 20);
+  EXPECT_EQ(options.rpc.stream_min_bytes_per_second, 1 << 20);
   EXPECT_EQ(options.rpc.version, "0.1.0");
   EXPECT_EQ(options.engine.max_queued_requests, 1024);
   EXPECT_EQ(options.max_connection_age, absl::Minutes(30));
@@ -50,6 +51,7 @@ TEST(ServerOptionsTest, SettingsReachTheirParts) {
   config.set_max_probs_bytes("1KiB");
   config.set_stream_chunk_bytes("8KiB");
   config.set_stream_idle_timeout("3s");
+  config.set_stream_min_bytes_per_second("7KiB");
   config.set_max_queue_wait("4s");
   config.set_bdp_probe(false);
   config.set_max_connection_age("0s");
@@ -67,6 +69,7 @@ TEST(ServerOptionsTest, SettingsReachTheirParts) {
   EXPECT_EQ(options.rpc.limits.max_probs_bytes, 1 << 10);
   EXPECT_EQ(options.rpc.stream_chunk_bytes, 8 << 10);
   EXPECT_EQ(options.rpc.stream_idle_timeout, absl::Seconds(3));
+  EXPECT_EQ(options.rpc.stream_min_bytes_per_second, 7 << 10);
   EXPECT_EQ(options.engine.max_queue_wait, absl::Seconds(4));
   EXPECT_FALSE(options.rpc.bdp_probe);
   EXPECT_EQ(options.max_connection_age, absl::InfiniteDuration());

@@ -301,6 +301,39 @@ TEST_F(AttendStreamTest, AClientThatStopsReadingIsGivenUp) {
   EXPECT_EQ(Drain(*stream).error_code(), grpc::StatusCode::CANCELLED);
 }
 
+TEST_F(AttendStreamTest, AClientThatSendsTooSlowlyIsGivenUp) {
+  RpcOptions options = Options(absl::Milliseconds(500));
+  options.stream_min_bytes_per_second = 1 << 30;
+  Restart(options);
+  // 12 MB byte by byte: never idle, and not done before this deadline.
+  context_.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
+  const std::unique_ptr<Stream> stream = Open();
+  ASSERT_TRUE(stream->Write(Header(StreamProblem(8000).spec)));
+  for (std::int64_t offset = 0; stream->Write(Chunk(v1::TENSOR_ID_Q, offset, "a")); ++offset) {
+  }
+  const grpc::Status status = Drain(*stream);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::DEADLINE_EXCEEDED);
+  EXPECT_THAT(status.error_message(),
+              HasSubstr("the tensors came too slowly: stream_min_bytes_per_second is 1073741824"));
+  EXPECT_EQ(engine_.num_jobs(), 0);
+}
+
+TEST_F(AttendStreamTest, AClientThatReadsTooSlowlyIsGivenUp) {
+  RpcOptions options = Options(absl::Seconds(1));
+  options.stream_min_bytes_per_second = 32 << 20;
+  Restart(options);
+  const StreamProblem problem(64000);  // results of 32 MB, far beyond any window
+  const std::vector<v1::AttendStreamRequest> chunks = ShuffledChunks(problem, 1 << 20);
+  const std::unique_ptr<Stream> stream = Open();
+  ASSERT_TRUE(stream->Write(Header(problem.spec)));
+  for (const v1::AttendStreamRequest& chunk : chunks) ASSERT_TRUE(stream->Write(chunk));
+  // Never idle, and no faster than 2 MB/s.
+  v1::AttendStreamResponse response;
+  while (stream->Read(&response)) absl::SleepFor(absl::Milliseconds(50));
+  EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::CANCELLED);
+  WaitUntilNoJobs();
+}
+
 TEST_F(AttendStreamTest, DeadlinesEndTheStream) {
   context_.set_deadline(std::chrono::system_clock::now() + std::chrono::milliseconds(50));
   const std::unique_ptr<Stream> stream = Open();
