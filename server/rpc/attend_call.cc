@@ -49,6 +49,7 @@ void AttendCall::Start() {
 absl::StatusOr<AttentionPlan> AttendCall::ReadRequest() {
   const auto request_bytes = static_cast<std::int64_t>(request_->Length());
   watch_.CountBytes(Direction::kIn, request_bytes);
+  RETURN_IF_ERROR(CheckMessageSize(request_bytes, state_->options));
   ASSIGN_OR_RETURN(waiting_, TakeWaiting(*state_, request_bytes));
   ASSIGN_OR_RETURN(message_, ReceivedMessage::Take(request_));
   ASSIGN_OR_RETURN(view_, ReadAttendRequest(message_.bytes()));

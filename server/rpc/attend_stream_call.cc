@@ -11,7 +11,6 @@
 #include "server/rpc/error_details.h"
 #include "server/rpc/request_validator.h"
 #include "server/rpc/sent_job.h"
-#include "server/rpc/wire_reader.h"
 
 namespace attnd {
 namespace {
@@ -87,9 +86,15 @@ void AttendStreamCall::HandleHeader(bool ok) {
   });
 }
 
+absl::StatusOr<ReceivedMessage> AttendStreamCall::TakeMessage() {
+  const auto message_bytes = static_cast<std::int64_t>(incoming_.Length());
+  watch_.CountBytes(Direction::kIn, message_bytes);
+  RETURN_IF_ERROR(CheckMessageSize(message_bytes, state_->options));
+  return ReceivedMessage::Take(&incoming_);
+}
+
 absl::StatusOr<AttentionPlan> AttendStreamCall::ReadHeader() {
-  watch_.CountBytes(Direction::kIn, static_cast<std::int64_t>(incoming_.Length()));
-  ASSIGN_OR_RETURN(const ReceivedMessage message, ReceivedMessage::Take(&incoming_));
+  ASSIGN_OR_RETURN(const ReceivedMessage message, TakeMessage());
   ASSIGN_OR_RETURN(const AttendStreamRequestView request, ReadAttendStreamRequest(message.bytes()));
   const auto* const spec = std::get_if<v1::AttentionSpec>(&request);
   if (spec == nullptr) return FieldError("message", "is a chunk, accepted: the header first");
@@ -128,9 +133,8 @@ void AttendStreamCall::HandleChunk(bool ok) {
 }
 
 absl::Status AttendStreamCall::ReadChunk() {
-  watch_.CountBytes(Direction::kIn, static_cast<std::int64_t>(incoming_.Length()));
   const absl::Time start = absl::Now();
-  ASSIGN_OR_RETURN(const ReceivedMessage message, ReceivedMessage::Take(&incoming_));
+  ASSIGN_OR_RETURN(const ReceivedMessage message, TakeMessage());
   ASSIGN_OR_RETURN(const AttendStreamRequestView request, ReadAttendStreamRequest(message.bytes()));
   const auto* const chunk = std::get_if<TensorChunkView>(&request);
   if (chunk == nullptr)

@@ -18,6 +18,7 @@
 #include "server/rpc/chunk_assembler.h"
 #include "server/rpc/idle_timer.h"
 #include "server/rpc/rpc_state.h"
+#include "server/rpc/wire_reader.h"
 
 namespace attnd {
 
@@ -57,6 +58,8 @@ class AttendStreamCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, 
   absl::Status WhyGivenUp() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   void HandleHeader(bool ok);
+  // What the last read brought.
+  absl::StatusOr<ReceivedMessage> TakeMessage();
   absl::StatusOr<AttentionPlan> ReadHeader();
   void OnAdmitted(JobOr job);
   void HandleChunk(bool ok);

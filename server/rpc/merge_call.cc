@@ -126,6 +126,7 @@ void MergeCall::OnAdmitted(absl::StatusOr<std::unique_ptr<MergeJob>> job) {
 absl::Status MergeCall::ReadRequest() {
   const auto request_bytes = static_cast<std::int64_t>(request_->Length());
   watch_.CountBytes(Direction::kIn, request_bytes);
+  RETURN_IF_ERROR(CheckMessageSize(request_bytes, state_->options));
   // The result, at most as large as one part, counts too.
   ASSIGN_OR_RETURN(waiting_, TakeWaiting(*state_, 2 * request_bytes));
   ASSIGN_OR_RETURN(const ReceivedMessage message, ReceivedMessage::Take(request_));

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <limits>
 
+#include "absl/strings/str_cat.h"
 #include "grpc/grpc.h"
 #include "grpc/impl/codegen/compression_types.h"
+#include "server/rpc/error_details.h"
 
 namespace attnd {
 namespace {
@@ -19,11 +21,23 @@ int Milliseconds(absl::Duration duration) {
                                                    std::numeric_limits<int>::max()));
 }
 
+std::int64_t LargestMessage(const RpcOptions& options) {
+  return options.max_message_bytes + kMessageOverheadBytes;
+}
+
 }  // namespace
 
+absl::Status CheckMessageSize(std::int64_t message_bytes, const RpcOptions& options) {
+  if (message_bytes <= LargestMessage(options)) return absl::OkStatus();
+  return FieldError("message", absl::StrCat("is of ", message_bytes, " bytes, accepted: at most ",
+                                            LargestMessage(options), " (max_message_bytes is ",
+                                            options.max_message_bytes,
+                                            "); AttendStream takes larger problems in chunks"));
+}
+
 void ConfigureServerBuilder(grpc::ServerBuilder& builder, const RpcOptions& options) {
-  const std::int64_t max_message = std::min<std::int64_t>(
-      options.max_message_bytes + kMessageOverheadBytes, std::numeric_limits<int>::max());
+  const std::int64_t max_message =
+      std::min<std::int64_t>(2 * LargestMessage(options), std::numeric_limits<int>::max());
   builder.SetMaxReceiveMessageSize(static_cast<int>(max_message));
   builder.SetMaxSendMessageSize(-1);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_FRAME_SIZE, options.max_frame_bytes);

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "grpcpp/server_builder.h"
 #include "server/rpc/request_validator.h"
@@ -41,6 +42,11 @@ struct RpcOptions {
   absl::Duration keepalive_interval = absl::Seconds(60);
   absl::Duration keepalive_timeout = absl::Seconds(20);
 };
+
+// InvalidArgument, naming the limit and the way around it, for a message of more than
+// max_message_bytes and a margin for what surrounds its tensors. gRPC receives up to twice as much,
+// so that callers get this answer and not only gRPC's, which names neither.
+absl::Status CheckMessageSize(std::int64_t message_bytes, const RpcOptions& options);
 
 // Applies what of `options` concerns the transport: message and frame sizes, keepalive, and no
 // compression: decompressed messages would escape the size limit, and half-precision noise does not

@@ -247,6 +247,15 @@ TEST_F(AttendStreamTest, RefusesChunksThatRunPastTheEnd) {
                 "32768 bytes");
 }
 
+TEST_F(AttendStreamTest, RefusesChunksBeyondTheMessageLimit) {
+  RpcOptions options = Options();
+  options.max_message_bytes = 1 << 20;
+  Restart(options);
+  ExpectRefused(
+      {Header(StreamProblem(6000).spec), Chunk(v1::TENSOR_ID_Q, 0, std::string(1500000, '\0'))},
+      "max_message_bytes is 1048576");
+}
+
 TEST_F(AttendStreamTest, RefusesChunksThatNeverCome) {
   const StreamProblem problem(64);
   ExpectRefused({Header(problem.spec), Chunk(v1::TENSOR_ID_Q, 0, problem.tensors[0].bytes),

@@ -254,6 +254,14 @@ TEST_F(AttentionServiceTest, MessagesBeyondTheLimitAreRefused) {
   options.max_message_bytes = 1 << 20;
   Restart(options);
   v1::AttendResponse response;
+  const v1::AttendRequest too_large = Request(1500);
+  const grpc::Status status = Attend(too_large, &response);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(status.error_message(),
+            absl::StrCat("message: is of ", too_large.ByteSizeLong(),
+                         " bytes, accepted: at most 1114112 (max_message_bytes is 1048576); "
+                         "AttendStream takes larger problems in chunks"));
+  // Too large even to be received.
   EXPECT_EQ(Attend(Request(3000), &response).error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
 }
 
@@ -364,6 +372,19 @@ TEST_F(AttentionServiceTest, MergeRefusesWhatDoesNotFit) {
               HasSubstr("out: 16 bytes, the request needs more than 63 bits can count"));
   EXPECT_THAT(error([](R r) { r.set_out_dtype(static_cast<v1::DataType>(12)); }),
               HasSubstr("out_dtype: is the unknown value 12"));
+}
+
+TEST_F(AttentionServiceTest, MergeRefusesMessagesBeyondTheLimit) {
+  RpcOptions options = Options();
+  options.max_message_bytes = 1 << 20;
+  Restart(options);
+  const std::vector<float> lse(20000);
+  grpc::ClientContext context;
+  v1::MergeResponse response;
+  const grpc::Status status =
+      stub().Merge(&context, MergeOf(std::vector<float>(320000), lse, 2), &response);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_THAT(status.error_message(), HasSubstr("max_message_bytes is 1048576"));
 }
 
 TEST_F(AttentionServiceTest, MergeOfNoRowsIsEmpty) {
