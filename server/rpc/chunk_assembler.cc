@@ -29,9 +29,9 @@ absl::Status ChunkAssembler::Add(const TensorChunkView& chunk) {
   const auto chunk_bytes = static_cast<std::int64_t>(chunk.data.size());
   if (chunk.offset_bytes < 0 || chunk.offset_bytes > tensor_bytes ||
       chunk_bytes > tensor_bytes - chunk.offset_bytes) {
-    return FieldError("chunk",
-                      absl::StrCat(Describe(chunk), " runs past the end, accepted: within its ",
-                                   tensor_bytes, " bytes"));
+    return FieldError(
+        "chunk", absl::StrCat(Describe(chunk), " does not lie in the tensor, accepted: within its ",
+                              tensor_bytes, " bytes"));
   }
   if (chunk_bytes == 0) return absl::OkStatus();
 

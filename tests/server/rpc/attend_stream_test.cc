@@ -242,9 +242,10 @@ TEST_F(AttendStreamTest, RefusesChunksThatOverlap) {
 
 TEST_F(AttendStreamTest, RefusesChunksThatRunPastTheEnd) {
   const StreamProblem problem(64);
-  ExpectRefused({Header(problem.spec), Chunk(v1::TENSOR_ID_V, 64 * 2 * 64 * 4 - 1, "xy")},
-                "a chunk of 2 bytes of v at offset 32767 runs past the end, accepted: within its "
-                "32768 bytes");
+  ExpectRefused(
+      {Header(problem.spec), Chunk(v1::TENSOR_ID_V, 64 * 2 * 64 * 4 - 1, "xy")},
+      "a chunk of 2 bytes of v at offset 32767 does not lie in the tensor, accepted: within its "
+      "32768 bytes");
 }
 
 TEST_F(AttendStreamTest, RefusesChunksBeyondTheMessageLimit) {

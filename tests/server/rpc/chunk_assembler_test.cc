@@ -80,7 +80,7 @@ TEST_F(ChunkAssemblerTest, RefusesOverlap) {
 }
 
 TEST_F(ChunkAssemblerTest, RefusesWhatRunsPastTheEnd) {
-  const std::string past = "runs past the end, accepted: within its 4096 bytes";
+  const std::string past = "does not lie in the tensor, accepted: within its 4096 bytes";
   EXPECT_THAT(Add(InputTensor::kQ, 4000, 97).ToString(),
               HasSubstr("a chunk of 97 bytes of q at offset 4000 " + past));
   EXPECT_THAT(Add(InputTensor::kQ, -1, 1).ToString(), HasSubstr(past));
