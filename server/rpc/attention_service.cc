@@ -1,10 +1,15 @@
 #include "server/rpc/attention_service.h"
 
+#include "absl/status/status.h"
+#include "google/protobuf/message_lite.h"
+#include "grpcpp/support/slice.h"
+#include "kernels/status_macros.h"
 #include "server/rpc/attend_call.h"
 #include "server/rpc/attend_stream_call.h"
 #include "server/rpc/call_watch.h"
 #include "server/rpc/merge_call.h"
 #include "server/rpc/server_info.h"
+#include "server/rpc/wire_reader.h"
 
 namespace attnd {
 namespace {
@@ -13,6 +18,22 @@ namespace {
 // again. Emptying it gives back network buffers while the call goes on.
 grpc::ByteBuffer* Owned(const grpc::ByteBuffer* request) {
   return const_cast<grpc::ByteBuffer*>(request);
+}
+
+// InvalidArgument for what is not a protobuf message. Fields are not looked at: none has a meaning.
+absl::Status CheckMessage(grpc::ByteBuffer* request) {
+  ASSIGN_OR_RETURN(const ReceivedMessage message, ReceivedMessage::Take(request));
+  WireReader reader(message.bytes());
+  WireField field;
+  while (true) {
+    ASSIGN_OR_RETURN(const bool more, reader.Next(&field));
+    if (!more) return absl::OkStatus();
+  }
+}
+
+grpc::ByteBuffer Encode(const google::protobuf::MessageLite& message) {
+  const grpc::Slice slice(message.SerializeAsString());
+  return grpc::ByteBuffer(&slice, 1);
 }
 
 }  // namespace
@@ -52,13 +73,18 @@ grpc::ServerUnaryReactor* AttentionService::Merge(grpc::CallbackServerContext* c
   return call;
 }
 
-grpc::ServerUnaryReactor* AttentionService::GetServerInfo(
-    grpc::CallbackServerContext* context, const v1::GetServerInfoRequest* /*request*/,
-    v1::GetServerInfoResponse* response) {
+grpc::ServerUnaryReactor* AttentionService::GetServerInfo(grpc::CallbackServerContext* context,
+                                                          const grpc::ByteBuffer* request,
+                                                          grpc::ByteBuffer* response) {
   CallWatch watch(Method::kGetServerInfo, context, state_.metrics);
-  *response = MakeServerInfo(state_.engine->device().info(), state_.options);
+  watch.CountBytes(Direction::kIn, static_cast<std::int64_t>(request->Length()));
+  const absl::Status status = CheckMessage(Owned(request));
+  if (status.ok()) {
+    *response = Encode(MakeServerInfo(state_.engine->device().info(), state_.options));
+    watch.CountBytes(Direction::kOut, static_cast<std::int64_t>(response->Length()));
+  }
   grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
-  reactor->Finish(watch.Finish(absl::OkStatus()));
+  reactor->Finish(watch.Finish(status));
   return reactor;
 }
 

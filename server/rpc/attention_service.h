@@ -12,12 +12,13 @@
 
 namespace attnd {
 
-// Methods that carry tensors take raw messages, so that tensor bytes are copied once, from network
-// slices to staging memory.
+// Every method takes raw messages: tensor bytes are copied once, from network slices to staging
+// memory, and a request that is no message is answered and counted here, not by gRPC without a
+// word.
 using RawAttentionService = v1::AttentionService::WithRawCallbackMethod_Attend<
     v1::AttentionService::WithRawCallbackMethod_AttendStream<
         v1::AttentionService::WithRawCallbackMethod_Merge<
-            v1::AttentionService::WithCallbackMethod_GetServerInfo<
+            v1::AttentionService::WithRawCallbackMethod_GetServerInfo<
                 v1::AttentionService::Service>>>>;
 
 // Thread-safe. Register it with a server that ConfigureServerBuilder has set up, and destroy it
@@ -39,8 +40,8 @@ class AttentionService final : public RawAttentionService {
                                   const grpc::ByteBuffer* request,
                                   grpc::ByteBuffer* response) override;
   grpc::ServerUnaryReactor* GetServerInfo(grpc::CallbackServerContext* context,
-                                          const v1::GetServerInfoRequest* request,
-                                          v1::GetServerInfoResponse* response) override;
+                                          const grpc::ByteBuffer* request,
+                                          grpc::ByteBuffer* response) override;
 
   // Bytes of received requests that are not in staging memory yet, and of results that are not sent
   // yet.

@@ -12,7 +12,9 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
 #include "google/protobuf/text_format.h"
+#include "grpcpp/generic/generic_stub.h"
 #include "grpcpp/grpcpp.h"
 #include "server/engine/retry_info.h"
 #include "tests/testing/fake_engine.h"
@@ -289,6 +291,28 @@ TEST_F(AttentionServiceTest, TellsWhatItIs) {
     EXPECT_NE(kernel.name(), "");
     EXPECT_NE(kernel.algorithm(), v1::ALGORITHM_UNSPECIFIED) << kernel.name();
   }
+}
+
+TEST_F(AttentionServiceTest, AnswersNoQuestionThatIsNotAMessage) {
+  const grpc::Slice cut_off("\x08", 1);
+  const grpc::ByteBuffer request(&cut_off, 1);
+  grpc::ClientContext context;
+  grpc::ByteBuffer response;
+  grpc::Status status;
+  absl::Notification done;
+  grpc::GenericStub(server_->NewChannel())
+      .UnaryCall(&context, "/attnd.v1.AttentionService/GetServerInfo", {}, &request, &response,
+                 [&](grpc::Status s) {
+                   status = std::move(s);
+                   done.Notify();
+                 });
+  done.WaitForNotification();
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(status.error_message(),
+            "request is not a protobuf message: a varint is cut off at byte 1 of 1");
+  EXPECT_THAT(
+      metrics_.TextExposition(),
+      HasSubstr("attnd_requests_total{code=\"INVALID_ARGUMENT\",method=\"GetServerInfo\"} 1"));
 }
 
 TEST_F(AttentionServiceTest, CountsRequestsAndBytes) {
