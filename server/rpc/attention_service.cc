@@ -20,8 +20,10 @@ grpc::ByteBuffer* Owned(const grpc::ByteBuffer* request) {
   return const_cast<grpc::ByteBuffer*>(request);
 }
 
-// InvalidArgument for what is not a protobuf message. Fields are not looked at: none has a meaning.
-absl::Status CheckMessage(grpc::ByteBuffer* request) {
+// InvalidArgument for what is too large or not a protobuf message. Fields are not looked at: none
+// has a meaning.
+absl::Status CheckMessage(grpc::ByteBuffer* request, const RpcOptions& options) {
+  RETURN_IF_ERROR(CheckMessageSize(static_cast<std::int64_t>(request->Length()), options));
   ASSIGN_OR_RETURN(const ReceivedMessage message, ReceivedMessage::Take(request));
   WireReader reader(message.bytes());
   WireField field;
@@ -78,7 +80,7 @@ grpc::ServerUnaryReactor* AttentionService::GetServerInfo(grpc::CallbackServerCo
                                                           grpc::ByteBuffer* response) {
   CallWatch watch(Method::kGetServerInfo, context, state_.metrics);
   watch.CountBytes(Direction::kIn, static_cast<std::int64_t>(request->Length()));
-  const absl::Status status = CheckMessage(Owned(request));
+  const absl::Status status = watch.Refused(CheckMessage(Owned(request), state_.options));
   if (status.ok()) {
     *response = Encode(MakeServerInfo(state_.engine->device().info(), state_.options));
     watch.CountBytes(Direction::kOut, static_cast<std::int64_t>(response->Length()));

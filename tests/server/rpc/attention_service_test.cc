@@ -313,6 +313,7 @@ TEST_F(AttentionServiceTest, AnswersNoQuestionThatIsNotAMessage) {
   EXPECT_THAT(
       metrics_.TextExposition(),
       HasSubstr("attnd_requests_total{code=\"INVALID_ARGUMENT\",method=\"GetServerInfo\"} 1"));
+  EXPECT_THAT(metrics_.TextExposition(), HasSubstr("attnd_rejected_total{reason=\"invalid\"} 1"));
 }
 
 TEST_F(AttentionServiceTest, CountsRequestsAndBytes) {
