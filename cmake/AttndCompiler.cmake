@@ -24,4 +24,4 @@ if(ATTND_SANITIZE)
   add_link_options(-fsanitize=${ATTND_SANITIZE})
 endif()
 
-include_directories(${CMAKE_SOURCE_DIR})
+include_directories(${PROJECT_SOURCE_DIR})
