@@ -35,6 +35,11 @@ def set_sizes(spec: pb.AttentionSpec, q: np.ndarray, k: np.ndarray, v: np.ndarra
         if array.ndim != expected:
             why = "with cu_seqlens, [total, heads, head_dim]" if packed else "[batch, seqlen, heads, head_dim] in `layout`"
             raise ValueError(f"{name}: {array.ndim} dimensions, shape {array.shape}; accepted: {expected}, {why}")
+    # The server sees bytes without shapes: a k of half the width and twice the length would pass there.
+    if k.shape[-1] != q.shape[-1] or v.shape[:-1] != k.shape[:-1] or (not packed and k.shape[0] != q.shape[0]):
+        batch = "" if packed else " and batch"
+        raise ValueError(f"q {q.shape}, k {k.shape}, v {v.shape}; accepted: q and k of one head_dim{batch}, "
+                         "k and v of one shape but for head_dim")
     if packed:
         spec.batch_size = len(spec.cu_seqlens_q) - 1
         heads, kv_heads = q.shape[1], k.shape[1]
@@ -42,8 +47,6 @@ def set_sizes(spec: pb.AttentionSpec, q: np.ndarray, k: np.ndarray, v: np.ndarra
         seq, head = (1, 2) if layout == "bshd" else (2, 1)
         spec.batch_size, spec.seqlen_q, spec.seqlen_k = q.shape[0], q.shape[seq], k.shape[seq]
         heads, kv_heads = q.shape[head], k.shape[head]
-        if k.shape[0] != q.shape[0] or v.shape[:3] != k.shape[:3]:
-            raise ValueError(f"k and v must agree with q's batch and each other: q {q.shape}, k {k.shape}, v {v.shape}")
     spec.num_heads, spec.num_kv_heads = heads, kv_heads
     spec.head_dim, spec.head_dim_v = q.shape[-1], v.shape[-1]
 

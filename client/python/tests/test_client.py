@@ -123,6 +123,13 @@ def test_diagnostics_count_what_was_planted(client):
     assert d.rows_fully_masked == 2 * 4  # row 0 of every sequence and head
 
 
+@pytest.mark.parametrize("k_shape, v_shape", [((12, 2, 8), (6, 2, 16)), ((6, 2, 16), (12, 1, 16)), ((6, 2, 16), (12, 2, 8))])
+def test_packed_arrays_of_as_many_bytes_in_another_shape_are_refused(client, k_shape, v_shape):
+    q, k, v = np.ones((6, 2, 16), np.float32), np.ones(k_shape, np.float32), np.ones(v_shape, np.float32)
+    with pytest.raises(ValueError, match="accepted: q and k of one head_dim, k and v of one shape but for head_dim"):
+        client.attend(q, k, v, cu_seqlens_q=[0, 6], cu_seqlens_k=[0, 6])
+
+
 def test_an_error_carries_the_code_and_names_the_field(client):
     q, k, v = tensors(11)
     with pytest.raises(attnd.AttndError) as caught:
@@ -139,6 +146,8 @@ def test_arrays_that_cannot_be_described_are_refused_before_the_call(client):
         client.attend(q.astype(np.float64), k.astype(np.float64), v.astype(np.float64))
     with pytest.raises(ValueError, match="q: 3 dimensions"):
         client.attend(q[0], k, v)
+    with pytest.raises(ValueError, match="accepted: q and k of one head_dim and batch, k and v of one shape but for head_dim"):
+        client.attend(q, k[:1], v[:1])
     with pytest.raises(ValueError, match="layout: 'sbhd'; accepted: 'bshd', 'bhsd'"):
         client.attend(q, k, v, layout="sbhd")
 
