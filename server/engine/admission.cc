@@ -242,7 +242,7 @@ bool Admission::Fits(const MemoryNeed& need) const {
 absl::Status Admission::NoRoom(const char* why) const {
   const absl::Duration delay = std::clamp(latest_wait_, kMinRetryDelay, kMaxRetryDelay);
   return WithRetryDelay(absl::ResourceExhaustedError(
-                            absl::StrCat(why, ": ", queue_.size(), " requests wait for memory")),
+                            absl::StrCat(why, ": ", queue_.size() - 1, " others wait for memory")),
                         delay);
 }
 

@@ -129,6 +129,7 @@ class Admission {
   // The last instant at which the waiter may be admitted.
   absl::Time EndOfWait(const Waiter& waiter) const;
   bool Fits(const MemoryNeed& need) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Why one that is in the queue is turned away.
   absl::Status NoRoom(const char* why) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status Rejected(RejectReason reason, absl::Status status) const;
   void GiveBack(const MemoryNeed& need, bool all);

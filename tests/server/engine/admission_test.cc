@@ -162,6 +162,7 @@ TEST_F(AdmissionTest, AFullQueueRefusesWithARetryDelay) {
   EXPECT_EQ(admission_.queue_length(), 3);
   Request("e", 1);
   EXPECT_EQ(answers_["e"].code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(answers_["e"].message(), "the queue is full: 3 others wait for memory");
   EXPECT_GT(RetryDelayOf(answers_["e"]).value_or(absl::ZeroDuration()), absl::ZeroDuration());
   EXPECT_EQ(admission_.queue_length(), 3);
 }
@@ -198,6 +199,7 @@ TEST_F(AdmissionTest, ACallWithoutADeadlineWaitsAsLongAsTheServerLetsIt) {
   clock_.Advance(absl::Seconds(30));
   admission_.ServeWaiters();
   EXPECT_EQ(answers_["b"].code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(answers_["b"].message(), "no memory for 30s: 0 others wait for memory");
   EXPECT_TRUE(RetryDelayOf(answers_["b"]).has_value());
 }
 
