@@ -22,6 +22,7 @@
 #include "health.grpc.pb.h"
 #include "tests/testing/daemon_process.h"
 #include "tests/testing/http_get.h"
+#include "tests/testing/protobuf_json.h"
 
 namespace attnd {
 namespace {
@@ -444,6 +445,7 @@ TEST(DaemonTest, EveryRequestIsALineAtDebug) {
 }
 
 TEST(DaemonTest, JsonLogsAreOneObjectALine) {
+  if (!testing::kProtobufMapsWork) GTEST_SKIP() << testing::kNoProtobufMaps;
   const Ended ended = [] {
     DaemonProcess daemon({"--log-format=json", "--log-level=debug"});
     EXPECT_TRUE(daemon.running());

@@ -42,6 +42,8 @@ class TargetRunner : public KernelRunner {
   absl::Status Supports(const AttentionParams& p) const override { return runner_->Supports(p); }
   absl::Status Run(Problem& problem) override {
     hwy::DisableTargets(~target_);
+    // Choose now: Highway's own first choice lets other threads see the best target for a moment.
+    hwy::GetChosenTarget().Update(hwy::SupportedTargets());
     absl::Status status = runner_->Run(problem);
     hwy::DisableTargets(0);
     return status;
