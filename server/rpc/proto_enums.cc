@@ -6,17 +6,29 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
-#include "server/rpc/error_details.h"
+#include "server/rpc/field_checks.h"
 
 namespace attnd {
+
+std::string EnumText(int value, const google::protobuf::EnumDescriptor* descriptor) {
+  if (value == 0) return "not set";
+  const google::protobuf::EnumValueDescriptor* const known = descriptor->FindValueByNumber(value);
+  return known == nullptr ? absl::StrCat("the unknown value ", value) : known->name();
+}
+
+std::string EnumNames(const google::protobuf::EnumDescriptor* descriptor) {
+  std::vector<std::string> names;
+  for (int i = 0; i < descriptor->value_count(); ++i) {
+    if (descriptor->value(i)->number() != 0) names.push_back(descriptor->value(i)->name());
+  }
+  return absl::StrJoin(names, ", ");
+}
 
 absl::Status CheckEnum(absl::string_view field, int value,
                        const google::protobuf::EnumDescriptor* descriptor) {
   if (descriptor->FindValueByNumber(value) != nullptr) return absl::OkStatus();
-  std::vector<std::string> names;
-  for (int i = 0; i < descriptor->value_count(); ++i) names.push_back(descriptor->value(i)->name());
-  return FieldError(field, absl::StrCat("is the unknown value ", value,
-                                        ", accepted: ", absl::StrJoin(names, ", ")));
+  return Refused(field, EnumText(value, descriptor),
+                 absl::StrCat(EnumNames(descriptor), "; or not set"));
 }
 
 DataType DataTypeFromProto(v1::DataType value, DataType unspecified) {

@@ -12,7 +12,15 @@
 
 namespace attnd {
 
-// OK if `value` is one that the enum `descriptor` names; else InvalidArgument that lists the names.
+// What an error calls a value of the enum `descriptor`: its name, "not set" for 0, or "the unknown
+// value 9".
+std::string EnumText(int value, const google::protobuf::EnumDescriptor* descriptor);
+
+// The names of all values of the enum but 0, which stands for a field that is not set.
+std::string EnumNames(const google::protobuf::EnumDescriptor* descriptor);
+
+// For a field that need not be set: OK if the enum `descriptor` names `value`; else InvalidArgument
+// that lists what is accepted.
 absl::Status CheckEnum(absl::string_view field, int value,
                        const google::protobuf::EnumDescriptor* descriptor);
 

@@ -27,6 +27,13 @@ absl::Status CheckHeadDim(absl::string_view field, std::int64_t value) {
                               kMaxHeadDim));
 }
 
+// What is accepted for a tensor that is of the inputs' type or of float32.
+std::string TypesBeside(v1::DataType dtype) {
+  const std::string& float32 = v1::DataType_Name(v1::DATA_TYPE_FLOAT32);
+  if (dtype == v1::DATA_TYPE_FLOAT32) return float32;
+  return absl::StrCat(v1::DataType_Name(dtype), " (dtype), ", float32);
+}
+
 // Turns one spec into one problem: each step checks a group of fields and fills the part of the
 // problem that they decide.
 class SpecReader {
@@ -52,6 +59,8 @@ class SpecReader {
 
   absl::Status ReadHeads();
   absl::Status ReadDataTypes();
+  absl::Status CheckOutDtype() const;
+  absl::Status CheckBiasDtype() const;
   absl::Status ReadScalars();
   absl::Status ReadWindow();
   absl::Status ReadTensors();
@@ -94,16 +103,35 @@ absl::Status SpecReader::ReadHeads() {
 }
 
 absl::Status SpecReader::ReadDataTypes() {
-  RETURN_IF_ERROR(CheckEnum("dtype", spec_.dtype(), v1::DataType_descriptor()));
-  RETURN_IF_ERROR(CheckEnum("out_dtype", spec_.out_dtype(), v1::DataType_descriptor()));
-  RETURN_IF_ERROR(CheckEnum("bias_dtype", spec_.bias_dtype(), v1::DataType_descriptor()));
+  if (spec_.dtype() == v1::DATA_TYPE_UNSPECIFIED || !v1::DataType_IsValid(spec_.dtype())) {
+    return Refused("dtype", EnumText(spec_.dtype(), v1::DataType_descriptor()),
+                   EnumNames(v1::DataType_descriptor()));
+  }
+  RETURN_IF_ERROR(CheckOutDtype());
+  RETURN_IF_ERROR(CheckBiasDtype());
   RETURN_IF_ERROR(CheckEnum("layout", spec_.layout(), v1::TensorLayout_descriptor()));
   RETURN_IF_ERROR(CheckEnum("algorithm", spec_.algorithm(), v1::Algorithm_descriptor()));
-  if (spec_.dtype() == v1::DATA_TYPE_UNSPECIFIED) {
-    return Refused("dtype", "not set", "DATA_TYPE_FLOAT32, DATA_TYPE_FLOAT16, DATA_TYPE_BFLOAT16");
-  }
   problem_.algorithm = AlgorithmFromProto(spec_.algorithm());
   return absl::OkStatus();
+}
+
+absl::Status SpecReader::CheckOutDtype() const {
+  const v1::DataType value = spec_.out_dtype();
+  if (value == v1::DATA_TYPE_UNSPECIFIED || value == v1::DATA_TYPE_FLOAT32) return absl::OkStatus();
+  if (value == spec_.dtype() && !spec_.return_partial()) return absl::OkStatus();
+  return Refused("out_dtype", EnumText(value, v1::DataType_descriptor()),
+                 spec_.return_partial() ? "DATA_TYPE_FLOAT32 with return_partial"
+                                        : TypesBeside(spec_.dtype()));
+}
+
+absl::Status SpecReader::CheckBiasDtype() const {
+  const v1::DataType value = spec_.bias_dtype();
+  if (value == v1::DATA_TYPE_UNSPECIFIED || value == v1::DATA_TYPE_FLOAT32) return absl::OkStatus();
+  if (value == spec_.dtype()) return absl::OkStatus();
+  // Without a bias its type means nothing, as long as it is one.
+  if (!spec_.has_bias_shape() && v1::DataType_IsValid(value)) return absl::OkStatus();
+  return Refused("bias_dtype", EnumText(value, v1::DataType_descriptor()),
+                 TypesBeside(spec_.dtype()));
 }
 
 absl::Status SpecReader::ReadScalars() {
@@ -159,13 +187,6 @@ absl::Status SpecReader::ReadTensors() {
   const DataType dtype = DataTypeFromProto(spec_.dtype(), DataType::kFloat32);
   const DataType out_dtype =
       DataTypeFromProto(spec_.out_dtype(), spec_.return_partial() ? DataType::kFloat32 : dtype);
-  if (out_dtype != DataType::kFloat32 && (out_dtype != dtype || spec_.return_partial())) {
-    const std::string accepted =
-        spec_.return_partial()
-            ? "DATA_TYPE_FLOAT32 with return_partial"
-            : absl::StrCat(v1::DataType_Name(spec_.dtype()), " (dtype), DATA_TYPE_FLOAT32");
-    return Refused("out_dtype", v1::DataType_Name(spec_.out_dtype()), accepted);
-  }
   RETURN_IF_ERROR(
       FillView("q", p.seqlen_q, p.num_heads, p.head_dim, dtype, problem_.cu_seqlens_q, &p.q));
   RETURN_IF_ERROR(
@@ -216,10 +237,6 @@ absl::Status SpecReader::ReadMaskAndBias() {
   }
   if (!spec_.has_bias_shape()) return absl::OkStatus();
   const DataType dtype = DataTypeFromProto(spec_.bias_dtype(), p.q.dtype);
-  if (dtype != p.q.dtype && dtype != DataType::kFloat32) {
-    return Refused("bias_dtype", v1::DataType_Name(spec_.bias_dtype()),
-                   absl::StrCat(v1::DataType_Name(spec_.dtype()), " (dtype), DATA_TYPE_FLOAT32"));
-  }
   return FillScoreView("bias", spec_.bias_shape(), dtype, SizeOf(dtype), &p.bias);
 }
 

@@ -395,8 +395,9 @@ TEST_F(AttentionServiceTest, MergeRefusesWhatDoesNotFit) {
                 r.set_head_dim_v(65536);
               }),
               HasSubstr("out: 16 bytes, the request needs more than 63 bits can count"));
-  EXPECT_THAT(error([](R r) { r.set_out_dtype(static_cast<v1::DataType>(12)); }),
-              HasSubstr("out_dtype: is the unknown value 12"));
+  EXPECT_EQ(error([](R r) { r.set_out_dtype(static_cast<v1::DataType>(12)); }),
+            "out_dtype: is the unknown value 12, accepted: DATA_TYPE_FLOAT32, DATA_TYPE_FLOAT16, "
+            "DATA_TYPE_BFLOAT16; or not set");
 }
 
 TEST_F(AttentionServiceTest, MergeRefusesMessagesBeyondTheLimit) {

@@ -144,11 +144,13 @@ const Rejection kRejections[] = {
     {"LargeHeadDimV", kDense, [](S s) { s.set_head_dim_v(512); }, "head_dim_v",
      "head_dim_v: is 512"},
     {"NoDtype", kDense, [](S s) { s.clear_dtype(); }, "dtype",
-     "dtype: is not set, accepted: DATA_TYPE_FLOAT32"},
+     "dtype: is not set, accepted: DATA_TYPE_FLOAT32, DATA_TYPE_FLOAT16, DATA_TYPE_BFLOAT16"},
     {"UnknownDtype", kDense, [](S s) { s.set_dtype(static_cast<v1::DataType>(9)); }, "dtype",
-     "dtype: is the unknown value 9, accepted: DATA_TYPE_UNSPECIFIED, DATA_TYPE_FLOAT32"},
+     "dtype: is the unknown value 9, accepted: DATA_TYPE_FLOAT32, DATA_TYPE_FLOAT16, "
+     "DATA_TYPE_BFLOAT16"},
     {"UnknownOutDtype", kDense, [](S s) { s.set_out_dtype(static_cast<v1::DataType>(-1)); },
-     "out_dtype", "out_dtype: is the unknown value -1"},
+     "out_dtype",
+     "out_dtype: is the unknown value -1, accepted: DATA_TYPE_FLOAT16 (dtype), DATA_TYPE_FLOAT32"},
     {"OtherOutDtype", kDense, [](S s) { s.set_out_dtype(v1::DATA_TYPE_BFLOAT16); }, "out_dtype",
      "out_dtype: is DATA_TYPE_BFLOAT16, accepted: DATA_TYPE_FLOAT16 (dtype), DATA_TYPE_FLOAT32"},
     {"PartialInHalf", kDense,
@@ -158,13 +160,19 @@ const Rejection kRejections[] = {
      },
      "out_dtype",
      "out_dtype: is DATA_TYPE_FLOAT16, accepted: DATA_TYPE_FLOAT32 with return_partial"},
+    {"OutDtypeBesideFloat32", kPacked, [](S s) { s.set_out_dtype(v1::DATA_TYPE_FLOAT16); },
+     "out_dtype", "out_dtype: is DATA_TYPE_FLOAT16, accepted: DATA_TYPE_FLOAT32"},
     {"UnknownLayout", kDense, [](S s) { s.set_layout(static_cast<v1::TensorLayout>(3)); }, "layout",
-     "layout: is the unknown value 3, accepted: TENSOR_LAYOUT_UNSPECIFIED, TENSOR_LAYOUT_BSHD, "
-     "TENSOR_LAYOUT_BHSD"},
+     "layout: is the unknown value 3, accepted: TENSOR_LAYOUT_BSHD, TENSOR_LAYOUT_BHSD; or not "
+     "set"},
     {"UnknownAlgorithm", kDense, [](S s) { s.set_algorithm(static_cast<v1::Algorithm>(77)); },
-     "algorithm", "algorithm: is the unknown value 77"},
+     "algorithm",
+     "algorithm: is the unknown value 77, accepted: ALGORITHM_NAIVE, ALGORITHM_TWO_PASS, "
+     "ALGORITHM_ONLINE, ALGORITHM_FUSED, ALGORITHM_REFERENCE; or not set"},
     {"UnknownBiasDtype", kDense, [](S s) { s.set_bias_dtype(static_cast<v1::DataType>(50)); },
-     "bias_dtype", "bias_dtype: is the unknown value 50"},
+     "bias_dtype",
+     "bias_dtype: is the unknown value 50, accepted: DATA_TYPE_FLOAT16 (dtype), "
+     "DATA_TYPE_FLOAT32"},
 
     {"OneCuSeqlensOnly", kPacked, [](S s) { s.clear_cu_seqlens_k(); }, "cu_seqlens_k",
      "cu_seqlens_k: is empty, accepted with cu_seqlens_q: both"},
