@@ -27,12 +27,19 @@ static_assert(v1::TENSOR_ID_PROBS - v1::TENSOR_ID_OUT == static_cast<int>(Output
 static_assert(v1::AttendResponse::kProbsFieldNumber - v1::AttendResponse::kOutFieldNumber ==
               static_cast<int>(OutputTensor::kProbs));
 
+absl::Status NoSpec(absl::string_view name, absl::string_view what) {
+  return FieldError(name, absl::StrCat(what,
+                                       ", accepted: an attnd.v1.AttentionSpec with at least "
+                                       "num_heads, head_dim and dtype"));
+}
+
 absl::Status ReadSpec(const WireField& field, absl::string_view name, v1::AttentionSpec* spec) {
   RETURN_IF_ERROR(ExpectWireType(field, WireType::kLengthDelimited, std::string(name).c_str()));
   if (field.bytes.size() > kMaxSpecBytes) {
     return FieldError(name, absl::StrCat("has ", field.bytes.size(), " bytes, accepted: at most ",
                                          kMaxSpecBytes));
   }
+  if (field.bytes.empty()) return NoSpec(name, "is empty");
   const absl::Span<const std::uint8_t> front = field.bytes.front();
   const bool parsed = front.size() == field.bytes.size()
                           ? spec->ParseFromArray(front.data(), static_cast<int>(front.size()))
@@ -96,7 +103,7 @@ absl::StatusOr<AttendRequestView> ReadAttendRequest(WireBytesView message) {
   WireField field;
   while (true) {
     ASSIGN_OR_RETURN(const bool more, reader.Next(&field));
-    if (!more) return request;
+    if (!more) break;
     if (field.number >= seen.size()) continue;
     const bool is_spec = field.number == v1::AttendRequest::kSpecFieldNumber;
     const char* const name =
@@ -110,6 +117,8 @@ absl::StatusOr<AttendRequestView> ReadAttendRequest(WireBytesView message) {
       request.tensors[field.number - kFirstTensorField] = field.bytes;
     }
   }
+  if (!seen.test(v1::AttendRequest::kSpecFieldNumber)) return NoSpec("spec", "is missing");
+  return request;
 }
 
 absl::StatusOr<AttendStreamRequestView> ReadAttendStreamRequest(WireBytesView message) {

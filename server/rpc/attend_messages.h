@@ -22,8 +22,8 @@ struct AttendRequestView {
       tensors;  // in the order of InputTensor; empty if absent
 };
 
-// InvalidArgument for what is not an AttendRequest, for a field given twice and for a spec of more
-// than 16 MiB. A request without a spec has the empty one.
+// InvalidArgument for what is not an AttendRequest, for a field given twice and for a spec that is
+// missing, empty or of more than 16 MiB.
 absl::StatusOr<AttendRequestView> ReadAttendRequest(WireBytesView message);
 
 // A TensorChunk. `data` refers to the message that it was read from.

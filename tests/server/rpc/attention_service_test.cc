@@ -150,7 +150,7 @@ TEST_F(AttentionServiceTest, AttendWithoutASpecIsRefused) {
   v1::AttendResponse response;
   const grpc::Status status = Attend(v1::AttendRequest(), &response);
   EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
-  EXPECT_THAT(status.error_message(), HasSubstr("num_heads: is 0"));
+  EXPECT_THAT(status.error_message(), HasSubstr("spec: is missing"));
 }
 
 TEST_F(AttentionServiceTest, AttendRefusesResultsThatAreTooLargeForAMessage) {

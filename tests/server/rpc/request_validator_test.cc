@@ -513,9 +513,24 @@ TEST(AttendMessagesTest, RefusesWrongWireTypesAndBrokenSpecs) {
               HasSubstr("spec: has 17825792 bytes, accepted: at most 16777216"));
 }
 
+TEST(AttendMessagesTest, SaysThatTheSpecIsMissing) {
+  constexpr char kAccepted[] =
+      ", accepted: an attnd.v1.AttentionSpec with at least num_heads, head_dim and dtype";
+  const std::string empty_spec("\x0a\x00", 2);
+  v1::AttendRequest q;
+  q.set_q("abc");
+  for (const std::string& message : {std::string(), q.SerializeAsString()}) {
+    EXPECT_THAT(AttendError(message), HasSubstr(std::string("spec: is missing") + kAccepted));
+  }
+  EXPECT_THAT(AttendError(empty_spec + q.SerializeAsString()),
+              HasSubstr(std::string("spec: is empty") + kAccepted));
+  EXPECT_THAT(StreamError(empty_spec), HasSubstr(std::string("header: is empty") + kAccepted));
+}
+
 TEST(AttendMessagesTest, SkipsUnknownFields) {
   const std::string unknown = "\x78\x05";  // field 15
   v1::AttendRequest q;
+  q.mutable_spec()->set_batch_size(1);
   q.set_q("abc");
   const std::string message = unknown + q.SerializeAsString() + unknown;
   const std::vector<grpc::Slice> slices = {grpc::Slice(message)};
