@@ -31,8 +31,9 @@ std::string Help() {
   }
   absl::StrAppend(
       &help,
-      "\nattnctl COMMAND --help lists the flags of a command. Exit codes: 0 success, 1 a "
-      "failed call or\nverification, 2 a wrong command line.\n");
+      "\nattnctl COMMAND --help lists the flags of a command; attnctl --version prints the "
+      "version.\n"
+      "Exit codes: 0 success, 1 a failed call or verification, 2 a wrong command line.\n");
   return help;
 }
 
@@ -42,6 +43,10 @@ ExitCode Run(Arguments arguments) {
     return kUsage;
   }
   const absl::string_view name = arguments.front();
+  if (name == "--version") {
+    std::cout << "attnctl " << ATTND_VERSION << "\n";
+    return kSuccess;
+  }
   if (name == "--help" || name == "-h" || name == "help") {
     std::cout << Help();
     return kSuccess;

@@ -67,8 +67,19 @@ TEST(AttnctlUsageTest, AWrongCommandLineExitsWith2AndSaysWhatIsWrong) {
   }
 }
 
+TEST(AttnctlUsageTest, TheVersionIsTheProjects) {
+  const Ran run = Attnctl("--version", "2>/dev/null");
+  EXPECT_EQ(run.exit_code, 0);
+  EXPECT_EQ(run.output, absl::StrCat("attnctl ", ATTND_VERSION, "\n"));
+}
+
 TEST(AttnctlUsageTest, HelpExitsWith0) {
-  EXPECT_EQ(Attnctl("--help").exit_code, 0);
+  for (const char* const help : {"--help", "-h", "help"}) {
+    const Ran run = Attnctl(help, "2>/dev/null");
+    EXPECT_EQ(run.exit_code, 0) << help;
+    for (const char* const text : {"info", "attend", "verify", "bench", "--version", "Exit codes"})
+      EXPECT_THAT(run.output, HasSubstr(text)) << help;
+  }
   for (const char* const command : {"info", "attend", "verify", "bench"}) {
     const Ran run = Attnctl(absl::StrCat(command, " --help"));
     EXPECT_EQ(run.exit_code, 0);
