@@ -14,11 +14,12 @@ namespace {
 constexpr absl::Duration kMinRetryDelay = absl::Milliseconds(20);
 constexpr absl::Duration kMaxRetryDelay = absl::Seconds(10);
 
+// The settings that size the pools are called staging_memory_bytes and device_memory_bytes.
 absl::Status CheckEverFits(const char* pool, std::int64_t need_bytes, std::int64_t capacity_bytes) {
   if (need_bytes <= capacity_bytes) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("the request needs ", need_bytes, " bytes of ",
-                                                 pool, " memory, the server's limit is ",
-                                                 capacity_bytes));
+  return absl::InvalidArgumentError(absl::StrCat("needs ", need_bytes, " bytes of ", pool,
+                                                 " memory, accepted: at most ", capacity_bytes,
+                                                 " (", pool, "_memory_bytes)"));
 }
 
 RejectReason ReasonOf(const absl::Status& control_status) {

@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "kernels/attention_shape.h"
 #include "kernels/diagnostics.h"
 #include "kernels/status_macros.h"
@@ -163,6 +164,47 @@ MemoryNeed NeedOf(const AttentionPlan& plan, const DeviceInfo& device) {
   if (plan.runs_on_host)
     return {.staging_bytes = blocks_bytes + workspace_bytes, .device_bytes = 0};
   return {.staging_bytes = blocks_bytes, .device_bytes = blocks_bytes + workspace_bytes};
+}
+
+const char* NameOf(InputTensor tensor) {
+  switch (tensor) {
+    case InputTensor::kQ:
+      return "q";
+    case InputTensor::kK:
+      return "k";
+    case InputTensor::kV:
+      return "v";
+    case InputTensor::kMask:
+      return "mask";
+    case InputTensor::kBias:
+      return "bias";
+  }
+  return "unknown";
+}
+
+const char* NameOf(OutputTensor tensor) {
+  switch (tensor) {
+    case OutputTensor::kOut:
+      return "out";
+    case OutputTensor::kLse:
+      return "lse";
+    case OutputTensor::kProbs:
+      return "probs";
+  }
+  return "unknown";
+}
+
+std::string DescribeNeed(const AttentionPlan& plan) {
+  std::vector<std::string> parts;
+  const auto add = [&parts](const char* name, std::int64_t size_bytes) {
+    if (size_bytes > 0) parts.push_back(absl::StrCat(name, " ", size_bytes));
+  };
+  for (int i = 0; i < kNumInputTensors; ++i)
+    add(NameOf(static_cast<InputTensor>(i)), plan.inputs[i].size_bytes);
+  for (int i = 0; i < kNumOutputTensors; ++i)
+    add(NameOf(static_cast<OutputTensor>(i)), plan.outputs[i].size_bytes);
+  add("workspace", plan.workspace_bytes);
+  return absl::StrCat(absl::StrJoin(parts, ", "), " bytes");
 }
 
 AttentionParams BindParams(const AttentionPlan& plan, std::byte* input, std::byte* output,

@@ -20,6 +20,10 @@ enum class OutputTensor : std::uint8_t { kOut, kLse, kProbs };
 inline constexpr int kNumInputTensors = 5;
 inline constexpr int kNumOutputTensors = 3;
 
+// As requests and results call them.
+const char* NameOf(InputTensor tensor);
+const char* NameOf(OutputTensor tensor);
+
 // The arrays of AttentionProblem, which travel behind the tensors.
 enum class SmallInput : std::uint8_t {
   kCuSeqlensQ,
@@ -90,6 +94,10 @@ absl::StatusOr<AttentionPlan> MakeAttentionPlan(AttentionProblem problem,
 // staging memory, and, where the device has memory of its own, the same there; the workspace where
 // the kernel runs.
 MemoryNeed NeedOf(const AttentionPlan& plan, const DeviceInfo& device);
+
+// What makes up that need, for an error message: "q 512, k 1024, v 1024, out 512, workspace 64
+// bytes". Leaves out what the request does not have.
+std::string DescribeNeed(const AttentionPlan& plan);
 
 // The plan's parameters with every pointer set, for blocks of the plan's sizes in the memory of
 // whoever computes. A pointer of something the problem does not have stays null.

@@ -5,6 +5,7 @@
 #include <thread>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "kernels/attention_shape.h"
 #include "kernels/status_macros.h"
 #include "server/engine/admission.h"
@@ -42,6 +43,12 @@ std::int64_t TensorBytes(const AttentionPlan& plan) {
   for (const Extent& input : plan.inputs) bytes += input.size_bytes;
   for (const Extent& output : plan.outputs) bytes += output.size_bytes;
   return bytes;
+}
+
+// Adds to why a request can never be served what its need is made of.
+absl::Status Explained(const absl::Status& refusal, const AttentionPlan& plan) {
+  if (!absl::IsInvalidArgument(refusal)) return refusal;
+  return absl::InvalidArgumentError(absl::StrCat(refusal.message(), ": ", DescribeNeed(plan)));
 }
 
 class HostMerge : public MergeJob {
@@ -104,7 +111,7 @@ class EngineImpl : public Engine {
         },
         [job = std::move(job),
          admitted = std::move(admitted)](absl::StatusOr<Admitted> result) mutable {
-          if (!result.ok()) return admitted(result.status());
+          if (!result.ok()) return admitted(Explained(result.status(), job->plan()));
           job->Start(std::move(result->reservation));
           job->AddQueueTime(result->waited);
           admitted(std::move(job));

@@ -62,7 +62,7 @@ absl::StatusOr<AttentionPlan> AttendCall::ReadRequest() {
 }
 
 void AttendCall::OnAdmitted(absl::StatusOr<std::unique_ptr<AttentionJob>> job) {
-  if (!job.ok()) return End(job.status());
+  if (!job.ok()) return End(BlamedOn("spec", job.status()));
   if (std::this_thread::get_id() == starting_thread_) return CopyAndSubmit(*std::move(job));
   // The engine admits those who wait on one thread; a copy there would hold up the others.
   state_->copies.Add(

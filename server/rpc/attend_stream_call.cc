@@ -103,7 +103,7 @@ absl::StatusOr<AttentionPlan> AttendStreamCall::ReadHeader() {
 }
 
 void AttendStreamCall::OnAdmitted(JobOr job) {
-  if (!job.ok()) return End(job.status());
+  if (!job.ok()) return End(BlamedOn("header", job.status()));
   bool complete;
   {
     const std::lock_guard lock(mu_);

@@ -27,6 +27,10 @@ absl::Status FieldError(absl::string_view field, absl::string_view problem) {
   return status;
 }
 
+absl::Status BlamedOn(absl::string_view field, const absl::Status& status) {
+  return absl::IsInvalidArgument(status) ? FieldError(field, status.message()) : status;
+}
+
 std::string EncodeRpcStatus(const absl::Status& status, absl::string_view message) {
   WireWriter rpc_status;
   rpc_status.AddVarint(1, static_cast<std::uint64_t>(status.code()));

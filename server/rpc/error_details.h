@@ -18,6 +18,10 @@ inline constexpr char kBadRequestUrl[] = "type.googleapis.com/google.rpc.BadRequ
 // got and what is accepted.
 absl::Status FieldError(absl::string_view field, absl::string_view problem);
 
+// What the engine refuses because of `field`: InvalidArgument becomes a FieldError, anything else
+// stays as it is.
+absl::Status BlamedOn(absl::string_view field, const absl::Status& status);
+
 // google.rpc.Status{code, message, details}, serialised, for `grpc-status-details-bin`: every
 // payload of `status` becomes a detail. `message` is what the reply's own message says.
 std::string EncodeRpcStatus(const absl::Status& status, absl::string_view message);

@@ -114,7 +114,7 @@ void MergeCall::Start() {
 }
 
 void MergeCall::OnAdmitted(absl::StatusOr<std::unique_ptr<MergeJob>> job) {
-  if (!job.ok()) return End(job.status());
+  if (!job.ok()) return End(BlamedOn("out", job.status()));
   state_->merges.Add([this, held = job->release()] {
     std::unique_ptr<MergeJob> merge(held);
     const absl::Status status = Merge(*merge);

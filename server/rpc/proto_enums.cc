@@ -67,32 +67,4 @@ v1::Algorithm AlgorithmToProto(absl::string_view algorithm) {
   return value;
 }
 
-const char* NameOf(InputTensor tensor) {
-  switch (tensor) {
-    case InputTensor::kQ:
-      return "q";
-    case InputTensor::kK:
-      return "k";
-    case InputTensor::kV:
-      return "v";
-    case InputTensor::kMask:
-      return "mask";
-    case InputTensor::kBias:
-      return "bias";
-  }
-  return "unknown";
-}
-
-const char* NameOf(OutputTensor tensor) {
-  switch (tensor) {
-    case OutputTensor::kOut:
-      return "out";
-    case OutputTensor::kLse:
-      return "lse";
-    case OutputTensor::kProbs:
-      return "probs";
-  }
-  return "unknown";
-}
-
 }  // namespace attnd

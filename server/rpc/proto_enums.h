@@ -8,7 +8,6 @@
 #include "absl/strings/string_view.h"
 #include "attnd/v1/attention.pb.h"
 #include "kernels/data_type.h"
-#include "server/engine/attention_plan.h"
 
 namespace attnd {
 
@@ -32,9 +31,5 @@ v1::DataType DataTypeToProto(DataType dtype);
 std::string AlgorithmFromProto(v1::Algorithm value);
 // ALGORITHM_UNSPECIFIED for a name that the contract does not have.
 v1::Algorithm AlgorithmToProto(absl::string_view algorithm);
-
-// As the fields of AttendRequest and AttendResponse are called.
-const char* NameOf(InputTensor tensor);
-const char* NameOf(OutputTensor tensor);
 
 }  // namespace attnd

@@ -34,8 +34,8 @@ struct RpcState {
   WorkQueue merges{2};
 };
 
-// Takes `bytes` of `state.waiting`; else counts the refusal and returns ResourceExhausted with a
-// retry delay.
+// Takes `bytes` of `state.waiting`. InvalidArgument if they are more than it can ever hold; else,
+// while there is no room, counts the refusal and returns ResourceExhausted with a retry delay.
 absl::StatusOr<ByteLedger::Lease> TakeWaiting(RpcState& state, std::int64_t bytes);
 
 }  // namespace attnd

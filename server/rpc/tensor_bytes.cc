@@ -5,7 +5,6 @@
 #include "absl/strings/str_cat.h"
 #include "kernels/status_macros.h"
 #include "server/rpc/error_details.h"
-#include "server/rpc/proto_enums.h"
 
 namespace attnd {
 namespace {

@@ -20,6 +20,7 @@ namespace attnd {
 namespace {
 
 using e2e::CpuService;
+using ::testing::AllOf;
 using testing::ComputeExpected;
 using ::testing::HasSubstr;
 using testing::Layout;
@@ -29,6 +30,7 @@ using testing::RequestOf;
 using testing::ResultsMatch;
 using testing::ScoreArray;
 using testing::Slopes;
+using ::testing::StartsWith;
 using testing::StoreResponse;
 
 // Sends the request in one message.
@@ -320,6 +322,11 @@ TEST(ServiceTest, WhatCanNeverFitIsRefusedByName) {
   EXPECT_FALSE(stream->Read(&response));
   const grpc::Status status = stream->Finish();
   EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT) << status.error_message();
+  EXPECT_THAT(
+      status.error_message(),
+      AllOf(StartsWith("header: needs "), HasSubstr(" bytes of staging memory, accepted: at most "),
+            HasSubstr(" (staging_memory_bytes): q ")));
+  EXPECT_THAT(status.error_details(), HasSubstr("google.rpc.BadRequest"));
   // Under one reason, and not as invalid too.
   const std::string metrics = service.metrics.TextExposition();
   EXPECT_THAT(metrics, HasSubstr("attnd_rejected_total{reason=\"never_fits\"} 1\n"));

@@ -123,6 +123,11 @@ std::string FakeEngine::last_input(InputTensor tensor) const {
   return last_inputs_[static_cast<int>(tensor)];
 }
 
+absl::Status FakeEngine::AdmissionError() const {
+  const std::lock_guard lock(mu_);
+  return admission_error_;
+}
+
 void FakeEngine::GoOn(CallControl control, std::function<void(absl::Status)> go_on) {
   {
     const std::lock_guard lock(mu_);
@@ -136,12 +141,7 @@ void FakeEngine::GoOn(CallControl control, std::function<void(absl::Status)> go_
 }
 
 void FakeEngine::Admit(AttentionPlan plan, CallControl control, Callback admitted) {
-  absl::Status error;
-  {
-    const std::lock_guard lock(mu_);
-    error = admission_error_;
-  }
-  if (!error.ok()) return admitted(error);
+  if (absl::Status error = AdmissionError(); !error.ok()) return admitted(error);
   // std::function copies what it holds.
   const auto shared_plan = std::make_shared<AttentionPlan>(std::move(plan));
   GoOn(std::move(control),
@@ -178,6 +178,7 @@ void FakeEngine::Submit(std::unique_ptr<AttentionJob> job, CallControl control, 
 void FakeEngine::AdmitMerge(
     const MergeParams& host_params, CallControl control,
     std::function<void(absl::StatusOr<std::unique_ptr<MergeJob>>)> admitted) {
+  if (absl::Status error = AdmissionError(); !error.ok()) return admitted(error);
   GoOn(std::move(control), [host_params, admitted = std::move(admitted)](absl::Status status) {
     if (!status.ok()) return admitted(status);
     admitted(std::make_unique<FakeMerge>(host_params));

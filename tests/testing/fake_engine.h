@@ -62,6 +62,7 @@ class FakeEngine final : public Engine {
     std::function<void(absl::Status)> go_on;
   };
 
+  absl::Status AdmissionError() const;
   // Runs `go_on` with `status` now, or later if the engine holds.
   void GoOn(CallControl control, std::function<void(absl::Status)> go_on);
 

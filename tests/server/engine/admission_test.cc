@@ -15,6 +15,7 @@ namespace attnd {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::StrEq;
 
 class AdmissionTest : public ::testing::Test {
  protected:
@@ -148,12 +149,13 @@ TEST_F(AdmissionTest, ALevelOfPriorityOvertakesWhoeverArrivedOneSecondBefore) {
 TEST_F(AdmissionTest, WhatCanNeverFitIsRefusedNamingNeedAndLimit) {
   Request("a", 101);
   EXPECT_EQ(answers_["a"].code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(answers_["a"].message(),
-              HasSubstr("needs 101 bytes of staging memory, the server's limit is 100"));
+  EXPECT_THAT(
+      answers_["a"].message(),
+      StrEq("needs 101 bytes of staging memory, accepted: at most 100 (staging_memory_bytes)"));
   Request("b", {.need = {1, 51}});
   EXPECT_EQ(answers_["b"].code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(answers_["b"].message(),
-              HasSubstr("needs 51 bytes of device memory, the server's limit is 50"));
+              StrEq("needs 51 bytes of device memory, accepted: at most 50 (device_memory_bytes)"));
 }
 
 TEST_F(AdmissionTest, AFullQueueRefusesWithARetryDelay) {

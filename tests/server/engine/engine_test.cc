@@ -24,6 +24,8 @@
 namespace attnd {
 namespace {
 
+using ::testing::AllOf;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using JobOr = absl::StatusOr<std::unique_ptr<AttentionJob>>;
 
@@ -337,7 +339,10 @@ TEST_P(EngineTest, AJobThatWaitsForAWorkerIsAnsweredAtItsDeadlineOrWhenCancelled
 TEST_P(EngineTest, WhatCanNeverFitIsRefused) {
   const absl::Status status = Admit(MakeProblem(100000, 1, 32)).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(status.message(), HasSubstr("limit is 1048576"));
+  EXPECT_THAT(std::string(status.message()),
+              AllOf(HasSubstr("bytes of staging memory, accepted: at most 1048576 "
+                              "(staging_memory_bytes): q 12800000, k 128, v 128, out 12800000"),
+                    EndsWith(" bytes")));
   EXPECT_THAT(metrics_.TextExposition(),
               HasSubstr("attnd_rejected_total{reason=\"never_fits\"} 1\n"));
 }

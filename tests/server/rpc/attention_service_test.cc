@@ -26,6 +26,7 @@ namespace {
 using testing::FakeEngine;
 using ::testing::HasSubstr;
 using testing::InProcessServer;
+using ::testing::Not;
 
 std::string Bytes(std::size_t size, int seed) {
   std::string bytes(size, '\0');
@@ -222,6 +223,31 @@ TEST_F(AttentionServiceTest, RequestsThatWaitAreBoundedInBytes) {
   EXPECT_EQ(server_->service().waiting_bytes(), 0);
 }
 
+TEST_F(AttentionServiceTest, ARequestTooLargeToEverWaitIsNotToldToComeBack) {
+  RpcOptions options = Options();
+  options.max_waiting_request_bytes = 60000;
+  Restart(options);
+  grpc::ClientContext context;
+  v1::AttendResponse response;
+  const v1::AttendRequest request = Request(64);
+  const grpc::Status status = stub().Attend(&context, request, &response);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(status.error_message(),
+            absl::StrCat("message: takes ", request.ByteSizeLong(),
+                         " bytes while it waits for memory, accepted: at most 60000 "
+                         "(max_waiting_request_bytes)"));
+  EXPECT_EQ(context.GetServerTrailingMetadata().count("grpc-retry-pushback-ms"), 0u);
+  EXPECT_THAT(status.error_details(), Not(HasSubstr("google.rpc.RetryInfo")));
+}
+
+TEST_F(AttentionServiceTest, WhatTheEngineNeverTakesIsBlamedOnItsField) {
+  engine_.FailAdmissions(absl::InvalidArgumentError("needs 9 bytes, accepted: at most 8"));
+  v1::AttendResponse response;
+  const grpc::Status attend = Attend(Request(1), &response);
+  EXPECT_EQ(attend.error_message(), "spec: needs 9 bytes, accepted: at most 8");
+  EXPECT_THAT(attend.error_details(), HasSubstr("google.rpc.BadRequest"));
+}
+
 TEST_F(AttentionServiceTest, DeadlinesReachTheEngine) {
   engine_.Hold();
   grpc::ClientContext context;
@@ -411,6 +437,15 @@ TEST_F(AttentionServiceTest, MergeRefusesMessagesBeyondTheLimit) {
       stub().Merge(&context, MergeOf(std::vector<float>(320000), lse, 2), &response);
   EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
   EXPECT_THAT(status.error_message(), HasSubstr("max_message_bytes is 1048576"));
+}
+
+TEST_F(AttentionServiceTest, AMergeThatTheEngineNeverTakesIsBlamedOnItsParts) {
+  engine_.FailAdmissions(absl::InvalidArgumentError("needs 9 bytes, accepted: at most 8"));
+  grpc::ClientContext context;
+  v1::MergeResponse response;
+  const grpc::Status status = stub().Merge(&context, MergeOf({1, 2, 3, 4}, {0, 0}, 2), &response);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(status.error_message(), "out: needs 9 bytes, accepted: at most 8");
 }
 
 TEST_F(AttentionServiceTest, MergeOfNoRowsIsEmpty) {
