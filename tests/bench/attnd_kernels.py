@@ -1,6 +1,8 @@
-"""libattnd_kernels.so on torch tensors: a thin ctypes layer for the benchmarks."""
+"""libattnd_kernels.so on torch tensors: a thin ctypes layer for the benchmarks. The structs are
+those of kernels/attnd_kernels.h, field by field."""
 
 import ctypes
+import dataclasses
 from ctypes import c_char_p, c_float, c_int32, c_int64, c_size_t, c_void_p
 
 import torch
@@ -51,13 +53,109 @@ class Execution(ctypes.Structure):
     )
 
 
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """What an attention problem may have beside q, k and v, with the meaning it has in
+    attnd_attention_params; None: absent. Tensors lie where q does."""
+
+    causal: bool = False
+    window_left: int | None = None
+    window_right: int | None = None
+    softmax_scale: float | None = None
+    softcap: float = 0.0
+    mask: torch.Tensor | None = None  # bool; [batch, heads, seqlen_q, seqlen_k], each may be 1
+    bias: torch.Tensor | None = None  # likewise; float32 or the type of q
+    alibi_slopes: torch.Tensor | None = None  # float32 [heads] or [batch, heads]
+    sinks: torch.Tensor | None = None  # float32 [heads]
+    # Written: float32 [batch, heads, seqlen_q]; packed [1, heads, total_q].
+    lse: torch.Tensor | None = None
+    # Packed sequences: int32 [sequences + 1]; q, k and v are then [1, heads, total, dim].
+    cu_seqlens_q: torch.Tensor | None = None
+    cu_seqlens_k: torch.Tensor | None = None
+    max_seqlen_q: int = 0
+    max_seqlen_k: int = 0
+
+    def tensors(self):
+        values = (getattr(self, field.name) for field in dataclasses.fields(self))
+        return tuple(value for value in values if isinstance(value, torch.Tensor))
+
+
+def _stride(t, dim):
+    """What the C ABI wants of a dimension: of one that serves all, 0."""
+    return t.stride(dim) if t.shape[dim] > 1 else 0
+
+
 def _tensor(t):
-    """View of a [batch, heads, seqlen, dim] torch tensor, as torch's attention takes it."""
+    """View of a torch tensor [batch, heads, seqlen, dim], in whatever order its memory is."""
     batch, heads, seqlen, dim = t.shape
-    strides = t.stride()
-    assert strides[3] == 1
-    sizes = (batch, seqlen, heads, dim, strides[0], strides[2], strides[1])
+    if t.stride(3) != 1:
+        raise ValueError(f"stride {t.stride(3)} of dim; 1 is accepted")
+    sizes = (batch, seqlen, heads, dim, _stride(t, 0), t.stride(2), t.stride(1))
     return Tensor(t.data_ptr(), DTYPES[t.dtype], *sizes)
+
+
+def _score_array(t):
+    """View of a mask or bias [batch, heads, rows, cols]; of None: absent."""
+    if t is None:
+        return ScoreArray()
+    if t.stride(3) != 1:
+        raise ValueError(f"stride {t.stride(3)} of a mask's or bias's columns; 1 is accepted")
+    dtype = 0 if t.dtype == torch.bool else DTYPES[t.dtype]
+    return ScoreArray(t.data_ptr(), dtype, *t.shape, *(_stride(t, dim) for dim in range(3)))
+
+
+def _pointer(t, dtype):
+    if t is None:
+        return None
+    if t.dtype != dtype or not t.is_contiguous():
+        raise ValueError(f"{t.dtype}, strides {t.stride()}; contiguous {dtype} is accepted")
+    return t.data_ptr()
+
+
+def _empty_output(q, dim):
+    """NaN, so that what a kernel leaves unwritten shows; in the memory order of q."""
+    batch, heads, seqlen, _ = q.shape
+    options = dict(dtype=q.dtype, device=q.device)
+    if q.stride(1) < q.stride(2):
+        return torch.full((batch, seqlen, heads, dim), torch.nan, **options).transpose(1, 2)
+    return torch.full((batch, heads, seqlen, dim), torch.nan, **options)
+
+
+def _params(q, k, v, out, options):
+    packed = options.cu_seqlens_q is not None
+    alibi, lse = options.alibi_slopes, options.lse
+    return AttentionParams(
+        struct_size=ctypes.sizeof(AttentionParams),
+        batch_size=options.cu_seqlens_q.numel() - 1 if packed else q.shape[0],
+        seqlen_q=options.max_seqlen_q if packed else q.shape[2],
+        seqlen_k=options.max_seqlen_k if packed else k.shape[2],
+        num_heads=q.shape[1],
+        num_kv_heads=k.shape[1],
+        head_dim=q.shape[3],
+        head_dim_v=v.shape[3],
+        q=_tensor(q),
+        k=_tensor(k),
+        v=_tensor(v),
+        out=_tensor(out),
+        lse=_pointer(lse, torch.float32),
+        lse_batch_stride=0 if lse is None else _stride(lse, 0),
+        lse_head_stride=0 if lse is None else lse.stride(1),
+        cu_seqlens_q=_pointer(options.cu_seqlens_q, torch.int32),
+        cu_seqlens_k=_pointer(options.cu_seqlens_k, torch.int32),
+        has_softmax_scale=int(options.softmax_scale is not None),
+        softmax_scale=options.softmax_scale or 0.0,
+        softcap=options.softcap,
+        causal=int(options.causal),
+        has_window_left=int(options.window_left is not None),
+        has_window_right=int(options.window_right is not None),
+        window_left=options.window_left or 0,
+        window_right=options.window_right or 0,
+        mask=_score_array(options.mask),
+        bias=_score_array(options.bias),
+        alibi_slopes=_pointer(alibi, torch.float32),
+        alibi_batch_stride=alibi.stride(0) if alibi is not None and alibi.dim() == 2 else 0,
+        sinks=_pointer(options.sinks, torch.float32),
+    )
 
 
 class Library:
@@ -75,26 +173,12 @@ class Library:
         if code != 0:
             raise RuntimeError(self._lib.attnd_last_error().decode())
 
-    def prepare(self, q, k, v, causal, algorithm):
-        """Allocates out and workspace. Returns (run, out, workspace bytes); run() enqueues on
-        torch's current stream."""
-        batch, heads, seqlen_q, head_dim = q.shape
-        out = torch.empty(batch, heads, seqlen_q, v.shape[3], dtype=q.dtype, device=q.device)
-        params = AttentionParams(
-            struct_size=ctypes.sizeof(AttentionParams),
-            batch_size=batch,
-            seqlen_q=seqlen_q,
-            seqlen_k=k.shape[2],
-            num_heads=heads,
-            num_kv_heads=k.shape[1],
-            head_dim=head_dim,
-            head_dim_v=v.shape[3],
-            q=_tensor(q),
-            k=_tensor(k),
-            v=_tensor(v),
-            out=_tensor(out),
-            causal=int(causal),
-        )
+    def prepare(self, q, k, v, options=Options(), algorithm="fused"):
+        """q, k, v: [batch, heads, seqlen, dim], their strides decide the memory order. Allocates
+        the output, in the order of q, and the workspace. Returns run(), which enqueues on torch's
+        current stream and returns the output. Raises RuntimeError with the library's words."""
+        out = _empty_output(q, v.shape[3])
+        params = _params(q, k, v, out, options)
         execution = Execution(
             struct_size=ctypes.sizeof(Execution),
             backend=CUDA_BACKEND,
@@ -107,10 +191,11 @@ class Library:
         workspace = torch.empty(max(needed.value, 1), dtype=torch.uint8, device=q.device)
         execution.workspace = workspace.data_ptr()
         execution.workspace_bytes = needed.value
-        tensors = (q, k, v, out, workspace)
+        inputs = (q, k, v, workspace, *options.tensors())
 
-        def run(keep_alive=tensors):
+        def run(keep_alive=inputs):
             execution.stream = torch.cuda.current_stream().cuda_stream
             self._check(self._lib.attnd_attention(*arguments))
+            return out
 
-        return run, out, needed.value
+        return run
