@@ -14,6 +14,7 @@
 #include "grpcpp/server_builder.h"
 #include "kernels/status_macros.h"
 #include "server/listen_check.h"
+#include "server/telemetry/socket.h"
 
 namespace attnd {
 namespace {

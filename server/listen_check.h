@@ -1,4 +1,4 @@
-// Says why an address cannot be listened on, before gRPC and the HTTP library try, which do not.
+// Says why an address cannot be listened on, before gRPC tries, which does not.
 #pragma once
 
 #include <string>
@@ -6,9 +6,6 @@
 #include "absl/status/status.h"
 
 namespace attnd {
-
-// "127.0.0.1:8001", "[::1]:8001".
-std::string HostPort(const std::string& address, int port);
 
 // `address` is an IPv4 or IPv6 address; port 0 is always free. Unavailable, with the system's own
 // words, if it cannot be listened on.

@@ -8,7 +8,6 @@
 #include "grpcpp/health_check_service_interface.h"
 #include "kernels/status_macros.h"
 #include "server/grpc_server.h"
-#include "server/listen_check.h"
 #include "server/port_file.h"
 #include "server/telemetry/log.h"
 
@@ -75,7 +74,6 @@ absl::Status Server::StartGrpc() {
 
 absl::Status Server::StartHttp() {
   if (options_.http_port == ServerOptions::kNoPort) return absl::OkStatus();
-  RETURN_IF_ERROR(CheckTcpPortIsFree(options_.http_address, options_.http_port));
   ASSIGN_OR_RETURN(
       http_, HttpEndpoint::Create({.address = options_.http_address, .port = options_.http_port},
                                   metrics_, [this] { return Ready(); }));

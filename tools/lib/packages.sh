@@ -3,7 +3,7 @@
 attnd_packages=(
   g++ cmake ninja-build ccache pkg-config git ca-certificates
   libgrpc++-dev protobuf-compiler protobuf-compiler-grpc libprotobuf-dev libprotoc-dev
-  libabsl-dev libhwy-dev libspdlog-dev prometheus-cpp-dev libcivetweb-dev zlib1g-dev
+  libabsl-dev libhwy-dev libspdlog-dev prometheus-cpp-dev zlib1g-dev
   libgtest-dev libgmock-dev libbenchmark-dev
   python3 python3-venv curl
 )
