@@ -1,15 +1,14 @@
 #include "kernels/c_api_structs.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <cstddef>
 #include <cstring>
-#include <exception>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "kernels/attention_shape.h"
+#include "kernels/guarded_task.h"
 #include "kernels/status_macros.h"
 
 namespace attnd {
@@ -126,23 +125,8 @@ absl::Status CheckPointers(const AttentionParams& p) {
   return CheckLseStrides(p);
 }
 
-// A task for the caller's threads, whose code no exception may pass through: the first one is kept,
-// and tasks after it do nothing.
-struct GuardedTask {
-  absl::FunctionRef<void(std::int64_t)> task;
-  std::atomic<bool> failed = false;
-  std::exception_ptr exception = nullptr;
-
-  static void Call(void* guarded_task, std::int64_t i) noexcept {
-    GuardedTask& self = *static_cast<GuardedTask*>(guarded_task);
-    if (self.failed) return;
-    try {
-      self.task(i);
-    } catch (...) {
-      if (!self.failed.exchange(true)) self.exception = std::current_exception();
-    }
-  }
-};
+// A GuardedTask as the caller's threads call it.
+void CallGuardedTask(void* task, std::int64_t i) noexcept { (*static_cast<GuardedTask*>(task))(i); }
 
 absl::StatusOr<std::int64_t> ToWindow(const char* field, std::int32_t has, std::int64_t window) {
   if (has == 0) return -1;
@@ -255,9 +239,9 @@ absl::StatusOr<ExecutionContext> ToExecutionContext(const attnd_execution& execu
 }
 
 void CallerParallelFor::Run(std::int64_t num_tasks, absl::FunctionRef<void(std::int64_t)> task) {
-  GuardedTask guarded = {task};
-  function_(context_, num_tasks, &GuardedTask::Call, &guarded);
-  if (guarded.failed) std::rethrow_exception(guarded.exception);
+  GuardedTask guarded(task);
+  function_(context_, num_tasks, &CallGuardedTask, &guarded);
+  guarded.Rethrow();
 }
 
 int CallerParallelFor::MaxParallelism() const {

@@ -13,7 +13,8 @@ class ParallelFor {
 
   // Calls task(i) once for each i in [0, num_tasks), on any thread and in any order, the caller's
   // thread included, and returns when all have returned. Results must not depend on which thread
-  // runs which task.
+  // runs which task. Where a task throws, those not started yet may be left out, and Run throws the
+  // first exception once none is running.
   virtual void Run(std::int64_t num_tasks, absl::FunctionRef<void(std::int64_t)> task) = 0;
 
   // The most tasks that run at the same time.

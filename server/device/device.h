@@ -1,5 +1,5 @@
-// What the engine needs of a device: memory within a budget, ordered queues of work, copies, and kernels. One interface for
-// the CPU and for CUDA, so that the engine is written, and tested, once.
+// What the engine needs of a device: memory within a budget, ordered queues of work, copies, and
+// kernels. One interface for the CPU and for CUDA, so that the engine is written, and tested, once.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,8 @@ struct DeviceInfo {
   std::string name;
   std::int64_t device_memory_bytes = 0;   // budget for buffers, fixed at start
   std::int64_t staging_memory_bytes = 0;  // budget for staging, fixed at start
-  // The device computes on staging memory itself: a staging buffer can be handed to kernels and copies are not needed.
+  // The device computes on staging memory itself: a staging buffer can be handed to kernels and
+  // copies are not needed.
   bool unified_memory = false;
 };
 
@@ -37,8 +38,9 @@ struct PoolUsage {
   std::int64_t high_water_bytes = 0;
 };
 
-// Owns a block of memory of a device or of its staging pool; gives it back when destroyed. Move-only, empty after a move.
-// Must be destroyed after the work that uses it has finished, and before its device.
+// Owns a block of memory of a device or of its staging pool; gives it back when destroyed.
+// Move-only, empty after a move. Must be destroyed after the work that uses it has finished, and
+// before its device.
 class Buffer {
  public:
   Buffer() = default;
@@ -77,13 +79,15 @@ struct StageSeconds {
   double copy_out = 0;
 };
 
-// One piece of work: copy in, compute, copy out, in that order. Everything it points to outlives it.
+// One piece of work: copy in, compute, copy out, in that order. Everything it points to outlives
+// it.
 struct DeviceWork {
   std::byte* device_input = nullptr;  // destination of the input copy
   const std::byte* staging_input = nullptr;
   std::int64_t input_bytes = 0;
 
-  // Enqueues the computation; called once, with the context to hand to kernels.
+  // Enqueues the computation; called once, with the context to hand to kernels. Must not throw:
+  // what was enqueued before would go on while its memory is given back.
   std::function<absl::Status(const ExecutionContext&)> compute;
   std::byte* workspace = nullptr;
   std::int64_t workspace_bytes = 0;
@@ -100,16 +104,18 @@ class Device {
 
   virtual const DeviceInfo& info() const = 0;
 
-  // A buffer of at least 1 byte, aligned to 256 bytes, contents undefined. ResourceExhausted when the pool has no room now.
+  // A buffer of at least 1 byte, aligned to 256 bytes, contents undefined. ResourceExhausted when
+  // the pool has no room now.
   virtual absl::StatusOr<Buffer> AllocateDevice(std::int64_t size_bytes) = 0;
   virtual absl::StatusOr<Buffer> AllocateStaging(std::int64_t size_bytes) = 0;
   virtual PoolUsage device_usage() const = 0;
   virtual PoolUsage staging_usage() const = 0;
 
-  // Runs `work` and returns when it has finished. Several threads may call at once: the copies and kernels of different
-  // calls overlap where the device can. `before_stage` is called before each stage, and every few milliseconds while the
-  // work waits for others to leave the device; its error ends the work (deadline, cancellation). Whatever was enqueued by
-  // then has finished when Run returns.
+  // Runs `work` and returns when it has finished. Several threads may call at once: the copies and
+  // kernels of different calls overlap where the device can. `before_stage` is called before each
+  // stage, and every few milliseconds while the work waits for others to leave the device; its
+  // error ends the work (deadline, cancellation). Whatever was enqueued by then has finished when
+  // Run returns.
   virtual absl::StatusOr<StageSeconds> Run(const DeviceWork& work,
                                            absl::FunctionRef<absl::Status()> before_stage) = 0;
 
@@ -132,7 +138,8 @@ struct CudaDeviceOptions {
 
 absl::StatusOr<std::unique_ptr<Device>> CreateCpuDevice(const CpuDeviceOptions& options);
 
-// Unimplemented in a build without CUDA; FailedPrecondition, with the driver's own words, where there is no usable device.
+// Unimplemented in a build without CUDA; FailedPrecondition, with the driver's own words, where
+// there is no usable device.
 absl::StatusOr<std::unique_ptr<Device>> CreateCudaDevice(const CudaDeviceOptions& options);
 
 }  // namespace attnd

@@ -11,6 +11,7 @@
 #include "server/engine/admission.h"
 #include "server/engine/clock.h"
 #include "server/engine/device_usable.h"
+#include "server/engine/exceptions.h"
 #include "server/engine/job.h"
 #include "server/engine/pipeline.h"
 #include "server/telemetry/metrics.h"
@@ -58,7 +59,9 @@ class HostMerge : public MergeJob {
 
   absl::Status Run(const CallControl& control) override {
     DeviceWork work;
-    work.compute = [this](const ExecutionContext& context) { return RunMerge(params_, context); };
+    work.compute = [this](const ExecutionContext& context) {
+      return WithoutExceptions([&] { return RunMerge(params_, context); });
+    };
     return host_->Run(work, [&] { return control.Check(clock_->Now()); }).status();
   }
 

@@ -5,6 +5,7 @@
 
 #include "kernels/attention_shape.h"
 #include "kernels/status_macros.h"
+#include "server/engine/exceptions.h"
 
 namespace attnd {
 namespace {
@@ -76,7 +77,7 @@ absl::Status Job::Run(Device& device, Device& host,
     work.output_bytes = plan_.output_bytes;
   }
   work.compute = [this, input, output](const ExecutionContext& context) {
-    return Compute(context, input, output);
+    return WithoutExceptions([&] { return Compute(context, input, output); });
   };
   ASSIGN_OR_RETURN(seconds_.stages, (plan_.runs_on_host ? host : device).Run(work, before_stage));
   KeepOnlyOutputs();

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "kernels/status_macros.h"
+#include "server/engine/exceptions.h"
 #include "server/rpc/error_details.h"
 #include "server/rpc/request_validator.h"
 #include "server/rpc/sent_job.h"
@@ -39,7 +40,7 @@ AttendCall::AttendCall(RpcState* state, grpc::CallbackServerContext* context,
       watch_(Method::kAttend, context, state->metrics) {}
 
 void AttendCall::Start() {
-  absl::StatusOr<AttentionPlan> plan = ReadRequest();
+  absl::StatusOr<AttentionPlan> plan = WithoutExceptions([this] { return ReadRequest(); });
   if (!plan.ok()) return End(watch_.Refused(plan.status()));
   state_->engine->Admit(
       *std::move(plan), watch_.control(),

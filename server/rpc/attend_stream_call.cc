@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "kernels/status_macros.h"
+#include "server/engine/exceptions.h"
 #include "server/rpc/error_details.h"
 #include "server/rpc/request_validator.h"
 #include "server/rpc/sent_job.h"
@@ -73,7 +74,7 @@ absl::Status AttendStreamCall::WhyNothingCame(absl::Status half_closed) const {
 
 void AttendStreamCall::HandleHeader(bool ok) {
   absl::StatusOr<AttentionPlan> plan =
-      ok ? ReadHeader()
+      ok ? WithoutExceptions([this] { return ReadHeader(); })
          : WhyNothingCame(FieldError("message", "there is none, accepted: a header, then chunks"));
   if (!plan.ok()) return End(watch_.Refused(plan.status()));
   {

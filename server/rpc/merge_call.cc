@@ -9,6 +9,7 @@
 #include "kernels/attention_shape.h"
 #include "kernels/merge.h"
 #include "kernels/status_macros.h"
+#include "server/engine/exceptions.h"
 #include "server/rpc/field_checks.h"
 #include "server/rpc/proto_enums.h"
 #include "server/rpc/wire_reader.h"
@@ -106,7 +107,7 @@ MergeCall::MergeCall(RpcState* state, grpc::CallbackServerContext* context,
       watch_(Method::kMerge, context, state->metrics) {}
 
 void MergeCall::Start() {
-  const absl::Status status = ReadRequest();
+  const absl::Status status = WithoutExceptions([this] { return ReadRequest(); });
   if (!status.ok()) return End(watch_.Refused(status));
   state_->engine->AdmitMerge(
       params_, watch_.control(),

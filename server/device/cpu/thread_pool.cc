@@ -42,9 +42,12 @@ void ThreadPool::Run(std::int64_t num_tasks, absl::FunctionRef<void(std::int64_t
     WakeHelpers(loop);
   }
   loop.Work();
-  std::unique_lock lock(mu_);
-  Unlist(&loop);
-  loop.helpers_gone.wait(lock, [&loop] { return loop.helpers == 0; });
+  {
+    std::unique_lock lock(mu_);
+    Unlist(&loop);
+    loop.helpers_gone.wait(lock, [&loop] { return loop.helpers == 0; });
+  }
+  loop.task.Rethrow();
 }
 
 void ThreadPool::WorkerMain() {

@@ -10,14 +10,14 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/functional/function_ref.h"
+#include "kernels/guarded_task.h"
 #include "kernels/parallel_for.h"
 
 namespace attnd {
 
 // Thread-safe: any number of threads may call Run at once, and a task may itself call Run. The
 // caller works on its own loop until no task of it is left to start, so that a loop makes progress
-// however busy the other threads are, and no nesting can deadlock. Idle threads sleep. Tasks must
-// not throw.
+// however busy the other threads are, and no nesting can deadlock. Idle threads sleep.
 class ThreadPool : public ParallelFor {
  public:
   // `num_threads` >= 1 counts the caller of Run: num_threads - 1 threads are started.
@@ -40,7 +40,7 @@ class ThreadPool : public ParallelFor {
     void Work();
 
     const std::int64_t num_tasks;
-    const absl::FunctionRef<void(std::int64_t)> task;
+    GuardedTask task;
     // Written by every thread of the loop; kept off the line of the fields that they only read.
     alignas(64) std::atomic<std::int64_t> next_task{0};
     int helpers = 0;  // workers inside Work; guarded by mu_

@@ -1,7 +1,9 @@
 #include "server/device/cpu/thread_pool.h"
 
+#include <atomic>
 #include <barrier>
 #include <cstdint>
+#include <new>
 #include <thread>
 #include <vector>
 
@@ -63,6 +65,36 @@ TEST(ThreadPoolTest, ATaskMayItselfRunTasks) {
   std::vector<std::vector<int>> runs(8, std::vector<int>(8, 0));
   pool.Run(8, [&](std::int64_t i) { pool.Run(8, [&](std::int64_t j) { ++runs[i][j]; }); });
   for (const std::vector<int>& inner : runs) EXPECT_EQ(inner, std::vector<int>(8, 1));
+}
+
+TEST(ThreadPoolTest, WhatATaskThrowsReachesTheCallerOnceNoTaskRuns) {
+  ThreadPool pool(4);
+  for (const std::int64_t num_tasks : {1, 2, 100}) {
+    std::atomic<int> running = 0;
+    const auto task = [&running](std::int64_t i) {
+      ++running;
+      if (i % 3 == 0) {
+        --running;
+        throw std::bad_alloc();
+      }
+      --running;
+    };
+    EXPECT_THROW(pool.Run(num_tasks, task), std::bad_alloc) << num_tasks;
+    EXPECT_EQ(running, 0) << num_tasks;
+    ExpectEachTaskRunsOnce(pool, 100);
+  }
+}
+
+TEST(ThreadPoolTest, WhatAWorkersTaskThrowsReachesTheCaller) {
+  ThreadPool pool(2);
+  const std::thread::id caller = std::this_thread::get_id();
+  std::barrier both_running(2);
+  EXPECT_THROW(pool.Run(2,
+                        [&](std::int64_t) {
+                          both_running.arrive_and_wait();
+                          if (std::this_thread::get_id() != caller) throw std::bad_alloc();
+                        }),
+               std::bad_alloc);
 }
 
 TEST(ThreadPoolTest, APoolCanBeDestroyedRightAfterItsLastLoop) {

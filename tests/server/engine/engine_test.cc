@@ -8,7 +8,9 @@
 #include <cstring>
 #include <future>
 #include <memory>
+#include <new>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,6 +18,7 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "server/engine/retry_info.h"
 #include "server/telemetry/metrics.h"
 #include "tests/server/engine/device_under_test.h"
 #include "tests/server/engine/simple_problem.h"
@@ -345,6 +348,42 @@ TEST_P(EngineTest, WhatCanNeverFitIsRefused) {
                     EndsWith(" bytes")));
   EXPECT_THAT(metrics_.TextExposition(),
               HasSubstr("attnd_rejected_total{reason=\"never_fits\"} 1\n"));
+}
+
+// Out of memory in the middle of its tasks.
+absl::Status ThrowBadAlloc(const AttentionParams&, const ExecutionContext& context) {
+  RunTasks(context.parallel_for, 64, [](std::int64_t i) {
+    if (i % 2 == 1) throw std::bad_alloc();
+  });
+  return absl::OkStatus();
+}
+
+absl::Status ThrowSomethingElse(const AttentionParams&, const ExecutionContext&) {
+  throw std::out_of_range("index 7");
+}
+
+TEST_P(EngineTest, AnExceptionEndsItsRequestAlone) {
+  const auto compute_by = [this](auto run) {
+    const KernelImplementation kernel{.algorithm = "fused", .name = "throwing", .run = run};
+    AttentionPlan plan = Plan(LargeProblem());
+    plan.kernel = &kernel;
+    std::promise<JobOr> admitted;
+    engine_->Admit(std::move(plan), {},
+                   [&admitted](JobOr job) { admitted.set_value(std::move(job)); });
+    JobOr job = admitted.get_future().get();
+    EXPECT_TRUE(job.ok()) << job.status();
+    return job.ok() ? Submit(*std::move(job)).status() : job.status();
+  };
+  const absl::Status out_of_memory = compute_by(&ThrowBadAlloc);
+  EXPECT_EQ(out_of_memory.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(out_of_memory.message(), "out of host memory");
+  EXPECT_TRUE(RetryDelayOf(out_of_memory).has_value());
+  const absl::Status other = compute_by(&ThrowSomethingElse);
+  EXPECT_EQ(other.code(), absl::StatusCode::kInternal);
+  EXPECT_THAT(other.message(), HasSubstr("index 7"));
+
+  EXPECT_TRUE(Compute(LargeProblem(), 1.0f).ok());
+  ExpectNothingHeld();
 }
 
 TEST_P(EngineTest, DrainingRefusesTheNewAndFinishesTheAdmitted) {

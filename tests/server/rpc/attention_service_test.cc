@@ -4,10 +4,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <cmath>
+#include <cstddef>
 #include <limits>
 #include <memory>
+#include <new>
 #include <string>
 #include <thread>
 
@@ -19,6 +22,18 @@
 #include "server/engine/retry_info.h"
 #include "tests/testing/fake_engine.h"
 #include "tests/testing/in_process_server.h"
+
+namespace {
+// The size of the arrays that cannot be allocated; 0: all can.
+std::atomic<std::size_t> failing_array_bytes = 0;
+}  // namespace
+
+void* operator new[](std::size_t size) {
+  if (size > 0 && size == failing_array_bytes) throw std::bad_alloc();
+  return operator new(size);
+}
+void operator delete[](void* memory) noexcept { operator delete(memory); }
+void operator delete[](void* memory, std::size_t) noexcept { operator delete(memory); }
 
 namespace attnd {
 namespace {
@@ -446,6 +461,22 @@ TEST_F(AttentionServiceTest, AMergeThatTheEngineNeverTakesIsBlamedOnItsParts) {
   const grpc::Status status = stub().Merge(&context, MergeOf({1, 2, 3, 4}, {0, 0}, 2), &response);
   EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
   EXPECT_EQ(status.error_message(), "out: needs 9 bytes, accepted: at most 8");
+}
+
+TEST_F(AttentionServiceTest, AMergeWithoutMemoryEndsAloneAndMayComeBack) {
+  const v1::MergeRequest request = MergeOf(std::vector<float>(74), {0, 0}, 2);
+  v1::MergeResponse response;
+  {
+    grpc::ClientContext context;
+    failing_array_bytes = request.out().size() + request.lse().size();
+    const grpc::Status status = stub().Merge(&context, request, &response);
+    failing_array_bytes = 0;
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+    EXPECT_EQ(status.error_message(), "out of host memory");
+    EXPECT_EQ(context.GetServerTrailingMetadata().count("grpc-retry-pushback-ms"), 1u);
+  }
+  grpc::ClientContext context;
+  EXPECT_TRUE(stub().Merge(&context, request, &response).ok());
 }
 
 TEST_F(AttentionServiceTest, MergeOfNoRowsIsEmpty) {
