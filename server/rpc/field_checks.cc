@@ -7,7 +7,8 @@ namespace attnd {
 absl::Status CheckRange(absl::string_view field, std::int64_t value, std::int64_t least,
                         std::int64_t most) {
   if (value >= least && value <= most) return absl::OkStatus();
-  return Refused(field, value, absl::StrCat(least, " to ", most));
+  return Refused(field, value,
+                 least == most ? absl::StrCat(most) : absl::StrCat(least, " to ", most));
 }
 
 absl::Status CheckCount(absl::string_view list, std::int64_t count, std::int64_t needed,

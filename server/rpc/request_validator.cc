@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "kernels/attention_shape.h"
+#include "kernels/sequence_lengths.h"
 #include "kernels/status_macros.h"
 #include "server/rpc/field_checks.h"
 #include "server/rpc/proto_enums.h"

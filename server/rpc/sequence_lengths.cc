@@ -1,10 +1,14 @@
 #include "server/rpc/sequence_lengths.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "kernels/sequence_lengths.h"
 #include "kernels/status_macros.h"
 #include "server/rpc/field_checks.h"
 
@@ -29,48 +33,48 @@ struct SideResult {
   std::vector<std::int32_t>& lengths;
 };
 
-// A declared longest sequence must be the true one: kernels walk up to it for every sequence, and
-// which kernel computes a problem may depend on it.
-absl::Status ReadCumulative(const Side& side, std::int64_t batch_size, SideResult result) {
-  const Int64List& list = side.cumulative;
-  RETURN_IF_ERROR(CheckCount(side.cumulative_name, list.size(), batch_size + 1, "batch_size + 1"));
-  if (list[0] != 0) return Refused(Element(side.cumulative_name, 0), list[0], "0");
-  std::int64_t longest = 0;
-  for (int i = 1; i < list.size(); ++i) {
-    if (list[i] < list[i - 1] || list[i] > kMaxSeqlen) {
-      return CheckRange(Element(side.cumulative_name, i), list[i], list[i - 1], kMaxSeqlen);
-    }
-    longest = std::max<std::int64_t>(longest, list[i] - list[i - 1]);
-  }
-  if (side.seqlen != 0 && side.seqlen != longest) {
-    return Refused(
-        side.seqlen_name, side.seqlen,
-        absl::StrCat(longest, " (the longest sequence of ", side.cumulative_name, "), or 0"));
-  }
-  result.seqlen = longest;
-  result.cumulative.assign(list.begin(), list.end());
-  return absl::OkStatus();
+absl::Span<const std::int64_t> ListOf(const Int64List& list) {
+  return absl::MakeConstSpan(list.data(), static_cast<std::size_t>(list.size()));
 }
 
-absl::Status ReadLengths(const Side& side, std::int64_t batch_size, SideResult result) {
-  const Int64List& list = side.lengths;
-  if (list.empty()) return absl::OkStatus();
-  RETURN_IF_ERROR(CheckCount(side.lengths_name, list.size(), batch_size, "batch_size"));
-  for (int b = 0; b < list.size(); ++b) {
-    const std::int64_t room =
-        result.cumulative.empty() ? result.seqlen : result.cumulative[b + 1] - result.cumulative[b];
-    if (list[b] < 0 || list[b] > room)
-      return CheckRange(Element(side.lengths_name, b), list[b], 0, room);
+absl::Status CheckLists(const Side& side, bool packed, std::int64_t batch_size) {
+  if (packed) {
+    RETURN_IF_ERROR(
+        CheckCount(side.cumulative_name, side.cumulative.size(), batch_size + 1, "batch_size + 1"));
   }
-  result.lengths.assign(list.begin(), list.end());
-  return absl::OkStatus();
+  if (!side.lengths.empty())
+    RETURN_IF_ERROR(CheckCount(side.lengths_name, side.lengths.size(), batch_size, "batch_size"));
+  const std::optional<LengthOutOfRange> bad = FindLengthOutOfRange<std::int64_t>(
+      {side.cumulative_name, ListOf(side.cumulative), side.lengths_name, ListOf(side.lengths),
+       packed ? kMaxSeqlen : side.seqlen, kMaxSeqlen});
+  if (!bad.has_value()) return absl::OkStatus();
+  return CheckRange(Element(bad->list, bad->index), bad->value, bad->least, bad->most);
+}
+
+std::int64_t Longest(const Int64List& cumulative) {
+  std::int64_t longest = 0;
+  for (int b = 1; b < cumulative.size(); ++b)
+    longest = std::max<std::int64_t>(longest, cumulative[b] - cumulative[b - 1]);
+  return longest;
+}
+
+// A declared longest sequence must be the true one: kernels walk up to it for every sequence, and
+// which kernel computes a problem may depend on it.
+absl::Status CheckDeclaredLongest(const Side& side, std::int64_t longest) {
+  if (side.seqlen == 0 || side.seqlen == longest) return absl::OkStatus();
+  return Refused(
+      side.seqlen_name, side.seqlen,
+      absl::StrCat(longest, " (the longest sequence of ", side.cumulative_name, "), or 0"));
 }
 
 absl::Status ReadSide(const Side& side, bool packed, std::int64_t batch_size, SideResult result) {
   RETURN_IF_ERROR(CheckRange(side.seqlen_name, side.seqlen, 0, kMaxSeqlen));
-  result.seqlen = side.seqlen;
-  if (packed) RETURN_IF_ERROR(ReadCumulative(side, batch_size, result));
-  return ReadLengths(side, batch_size, result);
+  RETURN_IF_ERROR(CheckLists(side, packed, batch_size));
+  result.seqlen = packed ? Longest(side.cumulative) : side.seqlen;
+  if (packed) RETURN_IF_ERROR(CheckDeclaredLongest(side, result.seqlen));
+  result.cumulative.assign(side.cumulative.begin(), side.cumulative.end());
+  result.lengths.assign(side.lengths.begin(), side.lengths.end());
+  return absl::OkStatus();
 }
 
 }  // namespace

@@ -1,17 +1,11 @@
 // How long the sequences of a request are: seqlen_*, cu_seqlens_* and lengths_* of its spec.
 #pragma once
 
-#include <cstdint>
-#include <limits>
-
 #include "absl/status/status.h"
 #include "attnd/v1/attention.pb.h"
 #include "server/engine/attention_plan.h"
 
 namespace attnd {
-
-// Lengths and their sums are int32 on the device.
-inline constexpr std::int64_t kMaxSeqlen = std::numeric_limits<std::int32_t>::max();
 
 // Checks the fields and fills params.seqlen_q and seqlen_k (of packed sequences: the longest),
 // cu_seqlens_* and lengths_* of `problem`, whose batch_size is set. InvalidArgument names the
