@@ -9,6 +9,7 @@
 #include "kernels/cuda/ptx/cp_async.cuh"
 #include "kernels/cuda/ptx/shared_address.cuh"
 #include "kernels/cuda/sm80/fused_attention.h"
+#include "kernels/cuda/sm80/score_unit.cuh"
 #include "kernels/cuda/sm80/tile_epilogue.cuh"
 #include "kernels/cuda/sm80/tile_products.cuh"
 #include "kernels/cuda/sm80/tile_scores.cuh"
@@ -93,7 +94,7 @@ __global__ void __launch_bounds__(FusedTile<kHeadDim, kGeneral>::kThreads)
     ptx::CpAsyncWait<0>();
     __syncthreads();  // v has landed, and every warp is done with k
     if (block + 1 < work.end_block) load_keys(p.k, key_tile, block + 1);
-    softmax.Absorb(scores, out, unit.log2_factor);
+    softmax.Absorb(scores, out, unit);
     MultiplyWeightsValues<kDtype>(out, scores, value_fragments);
   }
 

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "kernels/cuda/alignment.h"
 #include "kernels/cuda/cuda_status.h"
+#include "kernels/cuda/finished_scores.h"
 #include "kernels/cuda/limits.h"
 #include "kernels/cuda/sm80/fused_attention.h"
 #include "kernels/cuda/sm80/tile_traits.h"
@@ -44,8 +45,7 @@ absl::Status Supports(const AttentionParams& p, const DeviceTraits& device) {
 std::int64_t WorkspaceBytes(const AttentionParams&, const DeviceTraits&) { return 0; }
 
 bool NeedsGeneralVariant(const AttentionParams& p) {
-  return p.softcap > 0.0f || p.bias.data != nullptr || p.alibi_slopes != nullptr ||
-         p.mask.data != nullptr || !(p.softmax_scale > 0.0f);
+  return NeedsFinishedScores(p) || p.mask.data != nullptr;
 }
 
 // Few query rows, or too few large tiles to give every multiprocessor one: twice as many half as

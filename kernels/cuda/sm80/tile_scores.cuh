@@ -5,8 +5,8 @@
 #include <cstdint>
 
 #include "kernels/cuda/element.cuh"
-#include "kernels/cuda/ptx/math.cuh"
 #include "kernels/cuda/sm80/tile_products.cuh"
+#include "kernels/cuda/softcap.cuh"
 #include "kernels/cuda/tile_work.cuh"
 #include "kernels/online_softmax.h"
 #include "kernels/sequence_bounds.h"
@@ -18,23 +18,6 @@ namespace attnd::cuda::sm80 {
 struct TilePosition {
   int row = 0;
   int key = 0;
-};
-
-// The unit in which a kernel keeps scores. Raw products are scaled inside the exponent's
-// multiply-add, which is free; they order like scores only under a positive scale. Options that act
-// on scaled scores need them finished, in natural units. The plain variant (kGeneral false) never
-// does.
-template <bool kGeneral>
-struct ScoreUnit {
-  bool finished;
-  float natural_factor;  // turns the unit into that of AttentionParams
-  float log2_factor;
-
-  __device__ __forceinline__ explicit ScoreUnit(const AttentionParams& p)
-      : finished(kGeneral && (p.softcap > 0.0f || p.bias.data != nullptr ||
-                              p.alibi_slopes != nullptr || !(p.softmax_scale > 0.0f))),
-        natural_factor(finished ? 1.0f : p.softmax_scale),
-        log2_factor(natural_factor * 1.4426950408889634f) {}
 };
 
 // Calls apply(score&, row, key) for each of a lane's scores.
@@ -88,9 +71,8 @@ __device__ __forceinline__ void FinishScores(Accumulators<kFragmentsM, kFragment
                                              const TilePosition& position) {
   ForEachScore(scores, position, [&](float& score, int, int) { score *= p.softmax_scale; });
   if (p.softcap > 0.0f) {
-    const float inverse = 1.0f / p.softcap;
-    ForEachScore(scores, position,
-                 [&](float& score, int, int) { score = p.softcap * ptx::Tanh(score * inverse); });
+    const Softcap softcap(p.softcap);
+    ForEachScore(scores, position, [&](float& score, int, int) { score = softcap(score); });
   }
   if (p.bias.data != nullptr) {
     const std::int64_t base = ScoreOffset(p.bias, work.b, work.head, 0);

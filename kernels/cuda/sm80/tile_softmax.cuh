@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "kernels/cuda/ptx/math.cuh"
+#include "kernels/cuda/sm80/score_unit.cuh"
 #include "kernels/cuda/sm80/tile_products.cuh"
 #include "kernels/online_softmax.h"
 
@@ -22,13 +23,13 @@ __device__ __forceinline__ float QuadSum(float value) {
 }
 
 // Running maximum and denominator of the rows that a lane has a share of: row half h of fragment i
-// is row 16 i + lane / 4 + 8 h. Scores may be in any unit; `log2_factor` > 0 turns that unit into
-// log2.
+// is row 16 i + lane / 4 + 8 h. Scores and m are in the unit that Absorb
+// is told.
 template <int kFragmentsM>
 struct TileSoftmax {
   float m[kFragmentsM]
          [2];  // true maximum, -inf while nothing was seen; equal in all four lanes of a row
-  float l[kFragmentsM][2];  // this lane's share of the sum of 2^((score - m) log2_factor)
+  float l[kFragmentsM][2];  // this lane's share of the sum of weights exp(score - m)
 
   __device__ __forceinline__ void Clear() {
 #pragma unroll
@@ -43,10 +44,10 @@ struct TileSoftmax {
   // Absorbs a tile of scores (-inf: not attended to), turns it into weights in place, and rescales
   // `out` to the new maximum. Rows that have seen nothing subtract 0 instead of -inf, so that their
   // weights are 0 and not NaN; m itself stays true.
-  template <int kFragmentsN, int kFragmentsV>
+  template <int kFragmentsN, int kFragmentsV, bool kGeneral>
   __device__ __forceinline__ void Absorb(Accumulators<kFragmentsM, kFragmentsN>& scores,
                                          Accumulators<kFragmentsM, kFragmentsV>& out,
-                                         float log2_factor) {
+                                         const ScoreUnit<kGeneral>& unit) {
 #pragma unroll
     for (int i = 0; i < kFragmentsM; ++i) {
 #pragma unroll
@@ -57,15 +58,14 @@ struct TileSoftmax {
           m_new = fmaxf(m_new, fmaxf(scores.values[i][j][2 * h], scores.values[i][j][2 * h + 1]));
         m_new = fmaxf(m[i][h], QuadMax(m_new));
         const float shift = m_new == NegativeInfinity() ? 0.0f : m_new;
-        const float factor = ptx::Exp2((m[i][h] - shift) * log2_factor);
-        const float offset = -shift * log2_factor;
+        const float factor = ptx::Exp2((m[i][h] - shift) * unit.log2_factor);
+        const Exponents exponents(unit, shift);
         float sum = 0.0f;
 #pragma unroll
         for (int j = 0; j < kFragmentsN; ++j) {
 #pragma unroll
           for (int e = 2 * h; e < 2 * h + 2; ++e) {
-            scores.values[i][j][e] =
-                ptx::Exp2(__fmaf_rn(scores.values[i][j][e], log2_factor, offset));
+            scores.values[i][j][e] = ptx::Exp2(exponents.Of(scores.values[i][j][e]));
             sum += scores.values[i][j][e];
           }
         }

@@ -11,11 +11,11 @@ namespace attnd::cuda::sm80 {
 // A block computes kBlockM query rows of one head, kBlockN keys at a time; a warp owns kFragmentsM
 // fragments of 16 rows.
 //
-// The plain variant takes problems whose scores need no more than a positive scale and a length,
-// causal or window limit. It uses 32 rows a warp where registers allow: with 16, reading the keys'
-// fragments from shared memory takes longer than multiplying them. The general variant takes every
-// option, and small problems. Both visit keys in the same blocks and compute a row
-// the same way, so that a row's bits do not depend on the variant.
+// The plain variant takes problems whose scores need no more than a positive scale
+// (finished_scores.h) and a length, causal or window limit. It uses 32 rows a warp where registers
+// allow: with 16, reading the keys' fragments from shared memory takes longer than multiplying
+// them. The general variant takes every option, and small problems. Both visit keys in the same
+// blocks and compute a row the same way, so that a row's bits do not depend on the variant.
 template <int kHeadDim, bool kGeneral>
 struct FusedTile {
   static_assert(kHeadDim % 32 == 0 && kHeadDim <= 256);

@@ -2,6 +2,8 @@
 // of every tile.
 #pragma once
 
+#include <type_traits>
+
 #include "kernels/cuda/element.cuh"
 #include "kernels/cuda/ptx/mbarrier.cuh"
 #include "kernels/cuda/ptx/warpgroup.cuh"
@@ -10,6 +12,7 @@
 #include "kernels/cuda/sm90/kernel_args.h"
 #include "kernels/cuda/sm90/row_softmax.cuh"
 #include "kernels/cuda/sm90/score_options.cuh"
+#include "kernels/cuda/sm90/score_unit.cuh"
 #include "kernels/cuda/sm90/shared_map.cuh"
 
 namespace attnd::cuda::sm90 {
@@ -73,6 +76,7 @@ class Consumer {
  private:
   static constexpr int kBlockN = Traits::kBlockN;
   static constexpr int kHeadDimV = Traits::kHeadDimV;
+  using Unit = std::conditional_t<Traits::kScoreOptions, FinishedUnit, RawUnit>;
 
   // The key blocks of the tile, except for the last output product. On entry the first score
   // product is running. On return `probs` belongs to the v stage at hand.
@@ -95,7 +99,7 @@ class Consumer {
     FreeK();
     if (block == block_begin) FreeQ();
     finish_scores(block);
-    state.Update(scores, ScaleLog2(), correction);
+    state.Update(scores, Unit(args_.p), correction);
     PackProbs(scores, probs);
     if (args_.clear_v_tail) ClearTail();
     SkipValues();
@@ -112,7 +116,7 @@ class Consumer {
       FreeK();
       if (block == block_begin) FreeQ();
       finish_scores(block);
-      state.Update(scores, ScaleLog2(), correction);
+      state.Update(scores, Unit(args_.p), correction);
       ptx::WgmmaWaitAfter<0>(state.sum[0] + state.sum[1], shared_.Q(0));
       ptx::PinRegisters(o);
       FreeV();
@@ -128,7 +132,7 @@ class Consumer {
     ptx::PinRegisters(o);
     FreeV();
     state.SumAcrossQuad();
-    StoreRows<Traits::kDtype, kHeadDimV>(args_.p, destination, ScaleLog2(), state, o);
+    StoreRows<Traits::kDtype, kHeadDimV>(args_.p, destination, Unit(args_.p), state, o);
   }
 
   // Waits for the next tile, which Work() then describes. False when there are no more.
@@ -305,10 +309,6 @@ class Consumer {
   // This thread's first row in its tile; the other is 8 below.
   __device__ __forceinline__ int ThreadRow() const {
     return group_ * 64 + threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 4;
-  }
-  // Finished scores come in units of log2 already where they have options.
-  __device__ __forceinline__ float ScaleLog2() const {
-    return Traits::kScoreOptions ? 1.0f : args_.p.softmax_scale * kLog2E;
   }
 
   const KernelArgs& args_;

@@ -3,7 +3,7 @@
 
 #include "kernels/cuda/element.cuh"
 #include "kernels/cuda/sm90/row_softmax.cuh"
-#include "kernels/cuda/sm90/score_options.cuh"
+#include "kernels/cuda/sm90/score_unit.cuh"
 #include "kernels/cuda/sm90/tile_work.cuh"
 
 namespace attnd::cuda::sm90 {
@@ -33,25 +33,22 @@ struct RowResult {
   bool empty;    // nothing was attended to: the result is 0 whatever the accumulator holds
 };
 
-// `scale_log2`: as in RowSoftmax::Update. `sink`: one more score without a value, in natural units,
-// or nullptr.
-__device__ __forceinline__ RowResult FinishRow(const RowSoftmax& state, int r, float scale_log2,
-                                               const float* sink) {
-  float max_log2 = __fmul_rn(state.max[r], scale_log2);
-  float sum = state.sum[r];
+// `max`: the row's maximum in natural units. `sink`: one more score without a value, in natural
+// units, or nullptr. A sink may be as large as float32 holds: differences change units, not scores.
+__device__ __forceinline__ RowResult FinishRow(float max, float sum, const float* sink) {
+  const bool empty = sum == 0.0f;
   float rescale = 1.0f;
   if (sink != nullptr) {
-    const float sink_log2 = *sink * kLog2E;
-    const float with_sink = fmaxf(max_log2, sink_log2);
-    const float subtracted = with_sink == NegativeInfinity() ? 0.0f : with_sink;
-    rescale = ptx::Exp2(max_log2 - subtracted);
-    sum = sum * rescale + ptx::Exp2(sink_log2 - subtracted);
-    max_log2 = with_sink;
+    const float with_sink = fmaxf(max, *sink);
+    const float reference = with_sink == NegativeInfinity() ? 0.0f : with_sink;
+    rescale = ptx::Exp2((max - reference) * kLog2E);
+    sum = sum * rescale + ptx::Exp2((*sink - reference) * kLog2E);
+    max = with_sink;
   }
   if (sum == 0.0f) return {0.0f, NegativeInfinity(), true};
   // The largest score has weight 1: sum is 1 or more, where the fast forms are good to 2 units in
   // the last place.
-  return {__fdividef(rescale, sum), (max_log2 + __log2f(sum)) * kLn2, state.sum[r] == 0.0f};
+  return {__fdividef(rescale, sum), __fmaf_rn(__log2f(sum), kLn2, max), empty};
 }
 
 // What a warpgroup needs of a TileWork to store its 64 rows.
@@ -96,11 +93,11 @@ __device__ __forceinline__ void StoreEmptyTile(const AttentionParams& p, const T
   }
 }
 
-// Stores the warpgroup's rows as far as the sequence has room for them. Each warp owns 16 rows and
-// needs no other.
-template <DataType kDtype, int kHeadDimV>
+// Stores the warpgroup's rows as far as the sequence has room for them; `unit` is that of their
+// scores. Each warp owns 16 rows and needs no other.
+template <DataType kDtype, int kHeadDimV, typename Unit>
 __device__ __forceinline__ void StoreRows(const AttentionParams& p, const Destination& to,
-                                          float scale_log2, const RowSoftmax& state,
+                                          const Unit& unit, const RowSoftmax& state,
                                           float (&o)[kHeadDimV / 2]) {
   const int lane = threadIdx.x % 32;
   const int first_row = threadIdx.x % 128 / 32 * 16 + lane / 4;
@@ -110,7 +107,7 @@ __device__ __forceinline__ void StoreRows(const AttentionParams& p, const Destin
   for (int r = 0; r < 2; ++r) {
     const int row = first_row + 8 * r;
     stored[r] = row < to.stored_rows;
-    RowResult result = FinishRow(state, r, scale_log2, sink);
+    RowResult result = FinishRow(unit.Natural(state.max[r]), state.sum[r], sink);
     if (row >= to.live_rows) result = {0.0f, NegativeInfinity(), true};
     if (p.lse != nullptr && stored[r] && lane % 4 == 0) p.lse[to.lse_offset + row] = result.lse;
 #pragma unroll

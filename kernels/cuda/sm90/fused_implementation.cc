@@ -6,6 +6,7 @@
 #include "kernels/attention_shape.h"
 #include "kernels/cuda/alignment.h"
 #include "kernels/cuda/cuda_status.h"
+#include "kernels/cuda/finished_scores.h"
 #include "kernels/cuda/sm90/fused_attention.h"
 #include "kernels/cuda/sm90/limits.h"
 #include "kernels/status_macros.h"
@@ -44,8 +45,7 @@ const Specialisation* Find(const AttentionParams& p) {
 }
 
 bool HasScoreOptions(const AttentionParams& p) {
-  return p.softcap > 0.0f || p.bias.data != nullptr || p.alibi_slopes != nullptr ||
-         p.mask.data != nullptr || !(p.softmax_scale > 0.0f);
+  return NeedsFinishedScores(p) || p.mask.data != nullptr;
 }
 
 // The copy engine steps through each dimension by a stride of its own, below 2^40 bytes.

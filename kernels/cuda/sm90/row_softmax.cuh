@@ -6,43 +6,34 @@
 
 namespace attnd::cuda::sm90 {
 
-// The four lanes of a quad share two rows. `max` is the true running maximum of the raw scores
-// (-inf while nothing was seen), equal in all four; `sum` is this thread's own part of the
-// denominator, so that rows are summed across lanes once, at the end.
+// The four lanes of a quad share two rows. `max` is the true running maximum of the scores, in
+// their unit (-inf while nothing was seen), equal in all four; `sum` is this thread's own part of
+// the denominator, so that rows are summed across lanes once, at the end.
 struct RowSoftmax {
   float max[2] = {NegativeInfinity(), NegativeInfinity()};
   float sum[2] = {0.0f, 0.0f};
 
-  // Absorbs one block of raw scores and replaces them by exp2(scale_log2 * (score - max));
-  // scale_log2 > 0. `correction[r]` is the factor for everything accumulated for row r so far.
-  //
-  // Both exponents use the same rounded product scale_log2 * max, so that its rounding cancels in
-  // the quotient however large the scores are.
-  template <int kCount>
-  __device__ __forceinline__ void Update(float (&scores)[kCount], float scale_log2,
+  // Absorbs one block of scores in `unit` (score_unit.cuh) and replaces them by their weights
+  // exp(score - max). `correction[r]` is the factor for everything accumulated for row r so far.
+  template <int kCount, typename Unit>
+  __device__ __forceinline__ void Update(float (&scores)[kCount], const Unit& unit,
                                          float (&correction)[2]) {
     const float old_max[2] = {max[0], max[1]};
     FindMax(scores);
-    float subtracted[2];
+    float reference[2];
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
-      subtracted[r] = Subtracted(r, scale_log2);
-      correction[r] = ptx::Exp2(__fmul_rn(old_max[r], scale_log2) - subtracted[r]);
+      reference[r] = unit.Reference(max[r]);
+      correction[r] = ptx::Exp2(unit.ExponentOfMax(old_max[r], reference[r]));
       sum[r] *= correction[r];
     }
 #pragma unroll
     for (int i = 0; i < kCount; ++i) {
       const int r = (i >> 1) & 1;
-      scores[i] = ptx::Exp2(__fmaf_rn(scores[i], scale_log2, -subtracted[r]));
+      scores[i] = ptx::Exp2(unit.Exponent(scores[i], reference[r]));
     }
 #pragma unroll
     for (int i = 0; i < kCount; ++i) sum[(i >> 1) & 1] += scores[i];
-  }
-
-  // scale_log2 * max, or 0 for a row whose scores so far are all -inf: exp2(-inf - 0) is 0 where
-  // exp2(-inf + inf) is NaN.
-  __device__ __forceinline__ float Subtracted(int r, float scale_log2) const {
-    return max[r] == NegativeInfinity() ? 0.0f : __fmul_rn(max[r], scale_log2);
   }
 
   // Adds the four lanes' parts of the denominators.

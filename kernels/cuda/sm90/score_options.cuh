@@ -3,16 +3,13 @@
 
 #include "kernels/attention_params.h"
 #include "kernels/cuda/element.cuh"
-#include "kernels/cuda/ptx/math.cuh"
+#include "kernels/cuda/softcap.cuh"
 #include "kernels/online_softmax.h"
 #include "kernels/sequence_bounds.h"
 
 namespace attnd::cuda::sm90 {
 
-inline constexpr float kLog2E = 1.4426950408889634f;
-inline constexpr float kLn2 = 0.6931471805599453f;
-
-// The optional steps for one tile: raw products in, finished scores times log2(e) out.
+// The optional steps for one tile: raw products in, finished scores out.
 class ScoreOptions {
  public:
   __device__ __forceinline__ ScoreOptions(const AttentionParams& params, const SequenceBounds& s,
@@ -37,8 +34,6 @@ class ScoreOptions {
                       return score + LoadAsFloat(p_.bias.data, p_.bias.dtype, at);
                     });
     if (p_.alibi_slopes != nullptr) ApplyAlibi(first_key, scores);
-#pragma unroll
-    for (int i = 0; i < kCount; ++i) scores[i] *= kLog2E;
     if (p_.mask.data != nullptr)
       ForEachStored(p_.mask.row_stride, mask_offset_, first_key, scores,
                     [this](std::int64_t at, float score) {
@@ -49,9 +44,9 @@ class ScoreOptions {
  private:
   template <int kCount>
   __device__ __forceinline__ void ApplySoftcap(float (&scores)[kCount]) const {
-    const float inverse = 1.0f / p_.softcap;
+    const Softcap softcap(p_.softcap);
 #pragma unroll
-    for (int i = 0; i < kCount; ++i) scores[i] = p_.softcap * ptx::Tanh(scores[i] * inverse);
+    for (int i = 0; i < kCount; ++i) scores[i] = softcap(scores[i]);
   }
 
   template <int kCount>

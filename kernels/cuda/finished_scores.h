@@ -1,0 +1,22 @@
+// Which problems the fused kernels of 16-bit types compute from finished scores, in natural units.
+#pragma once
+
+#include "kernels/attention_params.h"
+#include "kernels/host_device.h"
+
+namespace attnd::cuda {
+
+// Up to this softmax_scale a kernel may keep raw products and scale them inside the exponent, in
+// units of log2, where a score beyond 2.35e38 overflows. No product of float16 comes near that
+// under such a scale, and bfloat16 only where q.k itself exceeds 1.4e37.
+inline constexpr float kLargestRawScale = 16.0f;
+
+// True if scores have to be finished before the softmax sees them: options act on scaled scores,
+// and raw products order like scores only under a positive scale. A matter of the request alone,
+// never of its batch: both ways round differently.
+ATTND_HOST_DEVICE bool NeedsFinishedScores(const AttentionParams& p) {
+  return p.softcap > 0.0f || p.bias.data != nullptr || p.alibi_slopes != nullptr ||
+         !(p.softmax_scale > 0.0f && p.softmax_scale <= kLargestRawScale);
+}
+
+}  // namespace attnd::cuda

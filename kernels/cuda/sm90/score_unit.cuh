@@ -1,0 +1,57 @@
+// The units in which the Hopper kernel keeps scores, and how the softmax takes exponents of 2 of
+// them.
+#pragma once
+
+#include "kernels/attention_params.h"
+#include "kernels/online_softmax.h"
+
+namespace attnd::cuda::sm90 {
+
+inline constexpr float kLog2E = 1.4426950408889634f;
+inline constexpr float kLn2 = 0.6931471805599453f;
+
+// Each unit tells what the exponents of a row subtract, given its maximum (0 for a row whose scores
+// so far are all -inf: exp2(-inf - 0) is 0 where exp2(-inf + inf) is NaN); the exponent of a score;
+// that of an earlier maximum; and a maximum in the units of AttentionParams.
+
+// Raw products: scaled inside the exponent's multiply-add. Every exponent uses the same rounded
+// product scale_log2 * max, so that its rounding cancels in the quotient however large the scores
+// are.
+struct RawUnit {
+  float scale;
+  float scale_log2;
+
+  __device__ __forceinline__ explicit RawUnit(const AttentionParams& p)
+      : scale(p.softmax_scale), scale_log2(p.softmax_scale * kLog2E) {}
+
+  __device__ __forceinline__ float Reference(float max) const {
+    return max == NegativeInfinity() ? 0.0f : __fmul_rn(max, scale_log2);
+  }
+  __device__ __forceinline__ float Exponent(float score, float reference) const {
+    return __fmaf_rn(score, scale_log2, -reference);
+  }
+  __device__ __forceinline__ float ExponentOfMax(float max, float reference) const {
+    return __fmul_rn(max, scale_log2) - reference;
+  }
+  __device__ __forceinline__ float Natural(float max) const { return __fmul_rn(max, scale); }
+};
+
+// Finished scores, in natural units, which may be anything that float32 holds: in units of log2 the
+// largest would overflow. Their differences from the maximum change units: those are never
+// positive, and where one overflows the weight is 0.
+struct FinishedUnit {
+  __device__ __forceinline__ explicit FinishedUnit(const AttentionParams&) {}
+
+  __device__ __forceinline__ float Reference(float max) const {
+    return max == NegativeInfinity() ? 0.0f : max;
+  }
+  __device__ __forceinline__ float Exponent(float score, float reference) const {
+    return (score - reference) * kLog2E;
+  }
+  __device__ __forceinline__ float ExponentOfMax(float max, float reference) const {
+    return Exponent(max, reference);
+  }
+  __device__ __forceinline__ float Natural(float max) const { return max; }
+};
+
+}  // namespace attnd::cuda::sm90
