@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -87,6 +88,28 @@ TEST_F(Sm90KernelsTest, EveryWidthTakesEveryScoreOption) {
       spec.mask = ScoreArray::kPerRow;
       spec.mask_empty_rows = true;
       Check(spec);
+    }
+  }
+}
+
+// A bias of the lowest float on all keys of a row leaves them alike, in every specialisation.
+TEST_F(Sm90KernelsTest, EveryWidthAttendsToKeysOfTheLowestFloat) {
+  constexpr float kLowest = std::numeric_limits<float>::lowest();
+  for (const auto& [head_dim, head_dim_v] : kWidths) {
+    ProblemSpec spec = Spec(head_dim, head_dim_v);
+    spec.batch_size = 1;
+    spec.distribution = Distribution::kConstant;
+    spec.bias = ScoreArray::kFull;
+    spec.bias_dtype = DataType::kFloat32;
+    Problem problem(spec);
+    for (int row = 0; row < spec.seqlen_q; row += 3) {
+      for (int key = 0; key < spec.seqlen_k; ++key) problem.SetBias(0, 1, row, key, kLowest);
+    }
+    ASSERT_TRUE(MakeCudaRunner(kernel_, device_)->Run(problem).ok());
+    for (int row = 0; row < spec.seqlen_q; ++row) {
+      EXPECT_EQ(problem.Out(0, row, 1, 5), 0.5f) << "head_dim " << head_dim << " row " << row;
+      EXPECT_EQ(problem.Lse(0, 1, row) == kLowest, row % 3 == 0)
+          << "head_dim " << head_dim << " row " << row;
     }
   }
 }

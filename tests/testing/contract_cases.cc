@@ -22,8 +22,8 @@ class ContractTest : public ::testing::Test {
 const std::vector<ContractCase>& AllCases() {
   static const auto* const kCases = [] {
     auto* cases = new std::vector<ContractCase>;
-    for (const auto make :
-         {ShapeCases, OptionCases, RandomCases, NonfiniteCases, DeterminismCases, MergeCases}) {
+    for (const auto make : {ShapeCases, OptionCases, RandomCases, RangeCases, NonfiniteCases,
+                            DeterminismCases, MergeCases}) {
       for (ContractCase& c : make()) cases->push_back(std::move(c));
     }
     return cases;

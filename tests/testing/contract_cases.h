@@ -28,6 +28,8 @@ std::vector<ContractCase> ShapeCases();
 std::vector<ContractCase> OptionCases();
 // The same over problems drawn at random, the same ones in every run.
 std::vector<ContractCase> RandomCases();
+// Finished scores as large and as small as float32 holds, and softcaps of any size.
+std::vector<ContractCase> RangeCases();
 // Which results a NaN or infinity in an input may reach, and which it must.
 std::vector<ContractCase> NonfiniteCases();
 // Same request, same bits.

@@ -3,9 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <limits>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "kernels/sequence_bounds.h"
 #include "tests/testing/contract_cases.h"
 #include "tests/testing/expected_result.h"
 
@@ -39,14 +41,32 @@ ProblemSpec PaddedSpec() {
 }
 
 // Every sequence computed by itself must give what it gives in the batch.
-void CheckAloneAndBatched(KernelRunner& runner, const ProblemSpec& spec) {
-  Problem batched(spec);
+void CheckAloneAndBatched(KernelRunner& runner, Problem batched) {
   if (!RunOrSkip(runner, batched)) return;
-  for (std::int64_t b = 0; b < spec.batch_size; ++b) {
+  for (std::int64_t b = 0; b < batched.spec().batch_size; ++b) {
     Problem alone = batched.Extract(b);
     if (!RunOrSkip(runner, alone)) return;
     EXPECT_TRUE(SameBits(alone, batched, b));
   }
+}
+
+// A bias that masks with the lowest float: every other row has nothing else.
+Problem MaskedByTheLowestFloat(ProblemSpec spec) {
+  spec.bias = ScoreArray::kFull;
+  spec.bias_dtype = DataType::kFloat32;
+  Problem problem(spec);
+  for (std::int64_t b = 0; b < spec.batch_size; ++b) {
+    const SequenceBounds s = BoundsOf(problem.params(), b);
+    for (std::int64_t i = 0; i < spec.num_heads * s.seqlen_q * s.seqlen_k; ++i) {
+      const std::int64_t j = i % s.seqlen_k;
+      const std::int64_t row = i / s.seqlen_k % s.seqlen_q;
+      if (row % 2 == 0 || j % 3 == 1) {
+        problem.SetBias(b, i / s.seqlen_k / s.seqlen_q, row, j,
+                        std::numeric_limits<float>::lowest());
+      }
+    }
+  }
+  return problem;
 }
 
 void CheckRepeats(KernelRunner& runner, const ProblemSpec& spec) {
@@ -82,13 +102,19 @@ std::vector<ContractCase> DeterminismCases() {
       optioned.alibi = Slopes::kPerBatchAndHead;
       optioned.softcap = 10.0f;
       optioned.sinks = true;
-      cases.push_back({absl::StrCat("SameBitsAloneAndPacked", suffix),
-                       [packed](KernelRunner& runner) { CheckAloneAndBatched(runner, packed); }});
-      cases.push_back({absl::StrCat("SameBitsAloneAndPadded", suffix),
-                       [padded](KernelRunner& runner) { CheckAloneAndBatched(runner, padded); }});
+      cases.push_back(
+          {absl::StrCat("SameBitsAloneAndPacked", suffix),
+           [packed](KernelRunner& runner) { CheckAloneAndBatched(runner, Problem(packed)); }});
+      cases.push_back(
+          {absl::StrCat("SameBitsAloneAndPadded", suffix),
+           [padded](KernelRunner& runner) { CheckAloneAndBatched(runner, Problem(padded)); }});
       cases.push_back(
           {absl::StrCat("SameBitsAloneAndPackedWithOptions", suffix),
-           [optioned](KernelRunner& runner) { CheckAloneAndBatched(runner, optioned); }});
+           [optioned](KernelRunner& runner) { CheckAloneAndBatched(runner, Problem(optioned)); }});
+      cases.push_back({absl::StrCat("SameBitsAloneAndPackedMaskedByTheLowestFloat", suffix),
+                       [packed](KernelRunner& runner) {
+                         CheckAloneAndBatched(runner, MaskedByTheLowestFloat(packed));
+                       }});
       cases.push_back({absl::StrCat("SameBitsWhenRepeated", suffix),
                        [packed](KernelRunner& runner) { CheckRepeats(runner, packed); }});
     }

@@ -83,6 +83,8 @@ class Problem {
   void SetV(std::int64_t b, std::int64_t row, std::int64_t head, std::int64_t d, float value);
   void SetBias(std::int64_t b, std::int64_t head, std::int64_t row, std::int64_t j, float value);
   void SetMask(std::int64_t b, std::int64_t head, std::int64_t row, std::int64_t j, bool value);
+  void SetAlibiSlope(std::int64_t head, float value);  // of the first sequence, or of all
+  void SetSink(std::int64_t head, float value);
 
   // Elements of the results. Rows inside the sequence's room only.
   float Out(std::int64_t b, std::int64_t row, std::int64_t head, std::int64_t d);

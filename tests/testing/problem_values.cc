@@ -125,6 +125,14 @@ void Problem::SetMask(std::int64_t b, std::int64_t head, std::int64_t row, std::
       value ? std::byte{1} : std::byte{0};
 }
 
+void Problem::SetAlibiSlope(std::int64_t head, float value) {
+  reinterpret_cast<float*>(inputs_.data() + offsets_.alibi_slopes)[head] = value;
+}
+
+void Problem::SetSink(std::int64_t head, float value) {
+  reinterpret_cast<float*>(inputs_.data() + offsets_.sinks)[head] = value;
+}
+
 void Problem::CopyTensors(std::int64_t b, Problem& alone) {
   const AttentionParams& from = params();
   const SequenceBounds s = BoundsOf(from, b);
