@@ -33,14 +33,4 @@ __device__ __forceinline__ void TmaLoad4d(std::uint32_t destination, const CUten
       : "memory");
 }
 
-// Brings the same box into the second-level cache, and nowhere else.
-__device__ __forceinline__ void TmaPrefetch4d(const CUtensorMap* map, CachePolicy policy, int c0,
-                                              int c1, int c2, int c3) {
-  asm volatile(
-      "cp.async.bulk.prefetch.tensor.4d.L2.global.tile.L2::cache_hint [%0, {%2, %3, %4, %5}], "
-      "%1;" ::"l"(map),
-      "l"(static_cast<std::uint64_t>(policy)), "r"(c0), "r"(c1), "r"(c2), "r"(c3)
-      : "memory");
-}
-
 }  // namespace attnd::cuda::ptx

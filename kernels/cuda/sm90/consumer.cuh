@@ -85,10 +85,6 @@ class Consumer {
                                                float (&o)[kHeadDimV / 2]) {
     const int block_begin = Work().block_begin;
     const GroupBlocks blocks = Work().groups[group_];
-    const auto finish_scores = [&](int block) {
-      if constexpr (Traits::kScoreOptions) ApplyOptions(block, scores);
-      if (block < blocks.whole_begin || block >= blocks.whole_end) HideScores(block, scores);
-    };
     float correction[2];
 
 #pragma unroll
@@ -98,32 +94,87 @@ class Consumer {
     ptx::PinRegisters(scores);
     FreeK();
     if (block == block_begin) FreeQ();
-    finish_scores(block);
-    state.Update(scores, Unit(args_.p), correction);
+    FinishScores<true>(block, blocks, scores);
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      state.RaiseMax(r, scores, Unit(args_.p), correction);
+      state.Exponentiate(r, scores, Unit(args_.p));
+    }
     PackProbs(scores, probs);
     if (args_.clear_v_tail) ClearTail();
     SkipValues();
 
-    for (--block; block >= block_begin; --block) {
-      ptx::MbarrierWait(shared_.KFull(k_.stage()), k_.parity());
-      AwaitTurn();
-      MultiplyScores(scores);
-      if constexpr (Traits::kRescaleFirst) Rescale(o, correction);
-      MultiplyOutput(probs, o);
-      GiveTurn();
-      ptx::WgmmaWait<1>();
-      ptx::PinRegisters(scores);
-      FreeK();
-      if (block == block_begin) FreeQ();
-      finish_scores(block);
-      state.Update(scores, Unit(args_.p), correction);
-      ptx::WgmmaWaitAfter<0>(state.sum[0] + state.sum[1], shared_.Q(0));
-      ptx::PinRegisters(o);
-      FreeV();
-      PackProbs(scores, probs);
-      if constexpr (!Traits::kRescaleFirst) Rescale(o, correction);
+    // From right to left: blocks that the right edge of what rows see may cut, blocks that all rows
+    // see whole, and blocks that the left edge may cut, in the first loop again. Whole blocks are
+    // most: a loop of their own keeps its instructions together.
+    --block;
+    if constexpr (Traits::kWholeBlocksApart) {
+      const int cut_until = max(blocks.whole_end, block_begin);
+      const int whole_until = max(blocks.whole_begin, block_begin);
+      for (int until = cut_until; block >= block_begin; until = block_begin) {
+        for (; block >= until; --block)
+          AbsorbBlock<true>(block, blocks, block_begin, state, scores, probs, o, correction);
+        for (; block >= whole_until; --block)
+          AbsorbBlock<false>(block, blocks, block_begin, state, scores, probs, o, correction);
+      }
+    } else {
+      for (; block >= block_begin; --block)
+        AbsorbBlock<true>(block, blocks, block_begin, state, scores, probs, o, correction);
     }
-    if constexpr (Traits::kRescaleFirst) Rescale(o, correction);
+    if constexpr (Traits::kLongOutput) Rescale(o, correction);
+  }
+
+  // The score product of a block, the output product of the block before it, and the softmax
+  // between the two. kCut: some rows may not see some of the block's keys.
+  template <bool kCut>
+  __device__ __forceinline__ void AbsorbBlock(int block, const GroupBlocks& blocks, int block_begin,
+                                              RowSoftmax& state, float (&scores)[kBlockN / 2],
+                                              std::uint32_t (&probs)[kBlockN / 4],
+                                              float (&o)[kHeadDimV / 2], float (&correction)[2]) {
+    ptx::MbarrierWait(shared_.KFull(k_.stage()), k_.parity());
+    AwaitTurn();
+    MultiplyScores(scores);
+    if constexpr (Traits::kLongOutput) Rescale(o, correction);
+    MultiplyOutput(probs, o);
+    GiveTurn();
+    ptx::WgmmaWait<1>();
+    ptx::PinRegisters(scores);
+    FreeK();
+    if (block == block_begin) FreeQ();
+    FinishScores<kCut>(block, blocks, scores);
+    state.RaiseMax(0, scores, Unit(args_.p), correction);
+    if constexpr (Traits::kLongOutput) {
+      state.Exponentiate(0, scores, Unit(args_.p));
+      state.RaiseMax(1, scores, Unit(args_.p), correction);
+      state.Exponentiate(1, scores, Unit(args_.p));
+      AwaitOutput(state, o);
+      PackProbs(scores, probs);
+    } else {
+      // The output product ends about when the maximum is known. With o at hand from there on, the
+      // rescaling of o and the packing of weights run in the shadow of the exponentials.
+      state.RaiseMax(1, scores, Unit(args_.p), correction);
+      AwaitOutput(state, o);
+      state.Exponentiate(0, scores, Unit(args_.p));
+      state.Exponentiate(1, scores, Unit(args_.p));
+      PackProbs(scores, probs);
+      Rescale(o, correction);
+    }
+  }
+
+  // Waits for the output product once the row sums are known, and gives its v back.
+  __device__ __forceinline__ void AwaitOutput(const RowSoftmax& state, float (&o)[kHeadDimV / 2]) {
+    ptx::WgmmaWaitAfter<0>(state.sum[0] + state.sum[1], shared_.Q(0));
+    ptx::PinRegisters(o);
+    FreeV();
+  }
+
+  // Options, and -inf for what rows may not see.
+  template <bool kCut>
+  __device__ __forceinline__ void FinishScores(int block, const GroupBlocks& blocks,
+                                               float (&scores)[kBlockN / 2]) const {
+    if constexpr (Traits::kScoreOptions) ApplyOptions(block, scores);
+    if (kCut && (block < blocks.whole_begin || block >= blocks.whole_end))
+      HideScores(block, scores);
   }
 
   // Once the last output product is done: gives v back and stores the results.

@@ -103,16 +103,21 @@ __device__ __forceinline__ void StoreRows(const AttentionParams& p, const Destin
   const int first_row = threadIdx.x % 128 / 32 * 16 + lane / 4;
   const float* const sink = p.sinks != nullptr ? p.sinks + to.head : nullptr;
   bool stored[2];
+  RowResult results[2];
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
     const int row = first_row + 8 * r;
     stored[r] = row < to.stored_rows;
-    RowResult result = FinishRow(unit.Natural(state.max[r]), state.sum[r], sink);
-    if (row >= to.live_rows) result = {0.0f, NegativeInfinity(), true};
-    if (p.lse != nullptr && stored[r] && lane % 4 == 0) p.lse[to.lse_offset + row] = result.lse;
+    results[r] = FinishRow(unit.Natural(state.max[r]), state.sum[r], sink);
+    if (row >= to.live_rows) results[r] = {0.0f, NegativeInfinity(), true};
+    if (p.lse != nullptr && stored[r] && lane % 4 == 0) p.lse[to.lse_offset + row] = results[r].lse;
+  }
+#pragma unroll
+  for (int i = 0; i < kHeadDimV / 2; ++i) o[i] *= results[(i >> 1) & 1].factor;
+  if (__any_sync(0xffffffff, results[0].empty || results[1].empty)) {
 #pragma unroll
     for (int i = 0; i < kHeadDimV / 2; ++i) {
-      if (((i >> 1) & 1) == r) o[i] = result.empty ? 0.0f : o[i] * result.factor;
+      if (results[(i >> 1) & 1].empty) o[i] = 0.0f;
     }
   }
 

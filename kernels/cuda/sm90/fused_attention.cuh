@@ -3,8 +3,7 @@
 //
 // Grid: one block for each multiprocessor, each working through tiles of kBlockM query rows of one
 // head. Warpgroup 0: warp 0 asks the copy engine for q, k and v (Producer), warp 1 chooses tiles
-// (TileScheduler), warp 2 has the next one brought into the second-level cache (Prefetcher). The
-// other warpgroups are consumers: each owns 64 rows of the tile, multiplies,
+// (TileScheduler). The other warpgroups are consumers: each owns 64 rows of the tile, multiplies,
 // and keeps scores, probabilities and output in registers. Key blocks run from right to left, so
 // that blocks cut by the causal edge or by the length come first.
 //
@@ -14,7 +13,8 @@
 //
 // Barriers (mbarriers unless said otherwise), one of each a stage, and who arrives:
 //   work full       scheduler
-//   work free       every consumer warp and the prefetcher, once it has read what it wants
+//   work free       every consumer warp, once it has read what it wants
+//   work wanted     producer, some blocks before the end of each tile (no stages)
 //   q full          producer, 1 + bytes; the TileWork can be read then too
 //   q free          every consumer warp, when its last score product of the tile is done
 //   k, v full       producer, 1 + bytes
@@ -27,7 +27,6 @@
 #include "kernels/cuda/ptx/warpgroup.cuh"
 #include "kernels/cuda/sm90/consumer.cuh"
 #include "kernels/cuda/sm90/kernel_args.h"
-#include "kernels/cuda/sm90/prefetcher.cuh"
 #include "kernels/cuda/sm90/producer.cuh"
 #include "kernels/cuda/sm90/shared_map.cuh"
 #include "kernels/cuda/sm90/tile_scheduler.cuh"
@@ -54,8 +53,6 @@ __global__ void __launch_bounds__(Traits::kThreads, 1)
     ptx::ShrinkRegisters<Traits::kProducerRegisters>();
     if (threadIdx.x == 0) {
       Producer<Traits>(args, shared).Run();
-    } else if (threadIdx.x == 64) {
-      Prefetcher<Traits>(args, shared).Run();
     } else if (threadIdx.x / 32 == 1) {
       TileScheduler<Traits>(args, shared).Run();
     }

@@ -7,6 +7,11 @@
 
 namespace attnd::cuda::sm90 {
 
+// How many blocks before the end of a tile the producer asks the scheduler for the next one. A tile
+// that is chosen early cannot go to a block that becomes free sooner; one that is chosen late is
+// waited for.
+inline constexpr int kBlocksAhead = 4;
+
 template <typename Traits>
 class Producer {
  public:
@@ -39,12 +44,16 @@ class Producer {
     k_row_ = work.k_row;
     k_batch_ = work.k_batch;
     kv_head_ = work.kv_head;
-    // The first k comes before q, which may have to wait for the tile before this one.
-    LoadK(block_end - 1);
-    LoadQ(work);
-    for (int block = block_end - 2; block >= block_begin; --block) {
+    const int asking_block = min(block_end - 1, block_begin + kBlocksAhead);
+    for (int block = block_end - 1; block >= block_begin; --block) {
+      if (block == asking_block) ptx::MbarrierArrive(shared_.WorkWanted());
       LoadK(block);
-      LoadV(block + 1);
+      // The first k comes before q, which may have to wait for the tile before this one.
+      if (block == block_end - 1) {
+        LoadQ(work);
+      } else {
+        LoadV(block + 1);
+      }
     }
     LoadV(block_begin);
   }

@@ -13,27 +13,38 @@ struct RowSoftmax {
   float max[2] = {NegativeInfinity(), NegativeInfinity()};
   float sum[2] = {0.0f, 0.0f};
 
-  // Absorbs one block of scores in `unit` (score_unit.cuh) and replaces them by their weights
-  // exp(score - max). `correction[r]` is the factor for everything accumulated for row r so far.
+  // Absorbs one block of scores of row r, in `unit` (score_unit.cuh), in two steps between which
+  // other work may start: RaiseMax looks at them, and `correction[r]` is then the factor for
+  // everything accumulated for the row so far; Exponentiate replaces them by their weights
+  // exp(score - max).
   template <int kCount, typename Unit>
-  __device__ __forceinline__ void Update(float (&scores)[kCount], const Unit& unit,
-                                         float (&correction)[2]) {
-    const float old_max[2] = {max[0], max[1]};
-    FindMax(scores);
-    float reference[2];
+  __device__ __forceinline__ void RaiseMax(int r, const float (&scores)[kCount], const Unit& unit,
+                                           float (&correction)[2]) {
+    const float old_max = max[r];
+    // Two independent chains: one chain's latency would be longer than the issue time of both.
+    float part[2] = {old_max, old_max};
 #pragma unroll
-    for (int r = 0; r < 2; ++r) {
-      reference[r] = unit.Reference(max[r]);
-      correction[r] = ptx::Exp2(unit.ExponentOfMax(old_max[r], reference[r]));
-      sum[r] *= correction[r];
+    for (int i = 2 * r; i < kCount; i += 4) {
+      part[0] = fmaxf(part[0], scores[i]);
+      part[1] = fmaxf(part[1], scores[i + 1]);
     }
+    max[r] = fmaxf(part[0], part[1]);
+    max[r] = fmaxf(max[r], __shfl_xor_sync(0xffffffff, max[r], 1));
+    max[r] = fmaxf(max[r], __shfl_xor_sync(0xffffffff, max[r], 2));
+    correction[r] = ptx::Exp2(unit.ExponentOfMax(old_max, unit.Reference(max[r])));
+    sum[r] *= correction[r];
+  }
+
+  template <int kCount, typename Unit>
+  __device__ __forceinline__ void Exponentiate(int r, float (&scores)[kCount], const Unit& unit) {
+    const float reference = unit.Reference(max[r]);
 #pragma unroll
-    for (int i = 0; i < kCount; ++i) {
-      const int r = (i >> 1) & 1;
-      scores[i] = ptx::Exp2(unit.Exponent(scores[i], reference[r]));
+    for (int i = 2 * r; i < kCount; i += 4) {
+      scores[i] = ptx::Exp2(unit.Exponent(scores[i], reference));
+      scores[i + 1] = ptx::Exp2(unit.Exponent(scores[i + 1], reference));
+      sum[r] += scores[i];
+      sum[r] += scores[i + 1];
     }
-#pragma unroll
-    for (int i = 0; i < kCount; ++i) sum[(i >> 1) & 1] += scores[i];
   }
 
   // Adds the four lanes' parts of the denominators.
@@ -42,23 +53,6 @@ struct RowSoftmax {
     for (int r = 0; r < 2; ++r) {
       sum[r] += __shfl_xor_sync(0xffffffff, sum[r], 1);
       sum[r] += __shfl_xor_sync(0xffffffff, sum[r], 2);
-    }
-  }
-
- private:
-  template <int kCount>
-  __device__ __forceinline__ void FindMax(const float (&scores)[kCount]) {
-    // Two independent chains a row: one chain's latency would be longer than the issue time of
-    // both.
-    float part[4] = {max[0], max[0], max[1], max[1]};
-#pragma unroll
-    for (int i = 0; i < kCount; ++i) part[i & 3] = fmaxf(part[i & 3], scores[i]);
-      // part[0..1] saw the even rows' pairs, part[2..3] the odd ones': index bit 1 is the row.
-#pragma unroll
-    for (int r = 0; r < 2; ++r) {
-      max[r] = fmaxf(part[2 * r], part[2 * r + 1]);
-      max[r] = fmaxf(max[r], __shfl_xor_sync(0xffffffff, max[r], 1));
-      max[r] = fmaxf(max[r], __shfl_xor_sync(0xffffffff, max[r], 2));
     }
   }
 };

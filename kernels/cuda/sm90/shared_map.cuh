@@ -9,10 +9,11 @@
 
 namespace attnd::cuda::sm90 {
 
-// Where the scheduler's walk over packed sequences has come to. In shared memory because the
-// scheduler is out of registers.
-struct PackedWalk {
-  int group;       // first of 32 sequences
+// What the scheduler has come to. In shared memory because it is out of registers.
+struct SchedulerState {
+  int tile;  // index of the tile at hand
+  // Of packed sequences: the group of 32 that has the tile.
+  int group;       // its first sequence
   int first_tile;  // index of its first tile
 };
 
@@ -29,8 +30,9 @@ class SharedMap {
   __device__ __forceinline__ void InitBarriers() const {
     for (int slot = 0; slot < Traits::kWorkSlots; ++slot) {
       ptx::MbarrierInit(WorkFull(slot), 1);
-      ptx::MbarrierInit(WorkFree(slot), 4 * Traits::kConsumers + 1);
+      ptx::MbarrierInit(WorkFree(slot), 4 * Traits::kConsumers);
     }
+    ptx::MbarrierInit(WorkWanted(), 1);
     for (int stage = 0; stage < Traits::kQStages; ++stage) {
       ptx::MbarrierInit(QFull(stage), 1);
       ptx::MbarrierInit(QFree(stage), 4 * Traits::kConsumers);
@@ -45,8 +47,8 @@ class SharedMap {
   }
 
   __device__ __forceinline__ TileWork& Work(int slot) const { return works_[slot]; }
-  __device__ __forceinline__ PackedWalk& Walk() const {
-    return *reinterpret_cast<PackedWalk*>(works_ + Traits::kWorkSlots);
+  __device__ __forceinline__ SchedulerState& Scheduler() const {
+    return *reinterpret_cast<SchedulerState*>(works_ + Traits::kWorkSlots);
   }
 
   __device__ __forceinline__ std::uint32_t Q(int stage) const {
@@ -62,6 +64,9 @@ class SharedMap {
   __device__ __forceinline__ std::uint32_t WorkFull(int slot) const { return Barrier(slot); }
   __device__ __forceinline__ std::uint32_t WorkFree(int slot) const {
     return Barrier(Traits::kWorkSlots + slot);
+  }
+  __device__ __forceinline__ std::uint32_t WorkWanted() const {
+    return Barrier(2 * Traits::kWorkSlots);
   }
   __device__ __forceinline__ std::uint32_t QFull(int stage) const {
     return Barrier(kFirstQ + stage);
@@ -83,7 +88,7 @@ class SharedMap {
   }
 
  private:
-  static constexpr int kFirstQ = 2 * Traits::kWorkSlots;
+  static constexpr int kFirstQ = 2 * Traits::kWorkSlots + 1;
   static constexpr int kFirstK = kFirstQ + 2 * Traits::kQStages;
   static constexpr int kFirstV = kFirstK + 2 * Traits::kStages;
   static_assert(kFirstV + 2 * Traits::kStages == Traits::kBarriers);
@@ -106,6 +111,7 @@ class RingPosition {
  public:
   static_assert((kStages & (kStages - 1)) == 0, "one register holds stage and lap");
 
+  __device__ __forceinline__ std::uint32_t passed() const { return passed_; }
   __device__ __forceinline__ int stage() const { return passed_ % kStages; }
   // Parity of the lap, which is that of the barriers' phase.
   __device__ __forceinline__ std::uint32_t parity() const { return passed_ / kStages % 2; }

@@ -8,7 +8,7 @@
 
 namespace attnd::cuda::sm90 {
 
-// The scheduler warp: fills the ring of TileWorks, a tile ahead of the producer. It stores the
+// The scheduler warp: writes the next TileWork when the producer asks for it. It stores the
 // results of tiles without keys itself and hands on the others only: a consumer looks for its next
 // tile while it has the turn at the tensor cores, and could not pass over tiles that the consumers
 // waiting for the turn have to give back too.
@@ -24,39 +24,41 @@ template <typename Traits>
 class TileScheduler {
  public:
   __device__ __forceinline__ TileScheduler(const KernelArgs& args, const SharedMap<Traits>& shared)
-      : args_(args), shared_(shared), index_(blockIdx.x) {}
+      : args_(args), shared_(shared) {}
 
   // Run by one whole warp. The last TileWork is the one that says there are no more.
   __device__ __forceinline__ void Run() {
     RingPosition<Traits::kWorkSlots> slot;
-    if (threadIdx.x % 32 == 0) shared_.Walk() = {0, 0};
+    if (threadIdx.x % 32 == 0) shared_.Scheduler() = {static_cast<int>(blockIdx.x), 0, 0};
     __syncwarp();
-    for (bool more = true; more;) {
+    for (;; Advance()) {
       ptx::MbarrierWait(shared_.WorkFree(slot.stage()), slot.parity() ^ 1);
       TileWork& work = shared_.Work(slot.stage());
-      more = args_.p.cu_seqlens_q == nullptr ? WriteFixedLengthTile(&work) : WritePackedTile(&work);
+      const bool more =
+          args_.p.cu_seqlens_q == nullptr ? WriteFixedLengthTile(&work) : WritePackedTile(&work);
       if (!more && threadIdx.x % 32 == 0) work.batch = -1;
       __syncwarp();
       if (more && !work.HasKeys()) {
         StoreEmptyTile<Traits::kBlockM, Traits::kHeadDimV>(args_.p, work);
         __syncwarp();
-      } else {
-        if (threadIdx.x % 32 == 0) ptx::MbarrierArrive(shared_.WorkFull(slot.stage()));
-        slot.Advance();
+        continue;
       }
-      Advance();
+      if (threadIdx.x % 32 == 0) ptx::MbarrierArrive(shared_.WorkFull(slot.stage()));
+      if (!more) return;
+      ptx::MbarrierWait(shared_.WorkWanted(), slot.passed() % 2);
+      slot.Advance();
     }
   }
 
  private:
   __device__ __forceinline__ void Advance() {
-    if (args_.ticket == nullptr) {
-      index_ += gridDim.x;
-      return;
+    __syncwarp();
+    if (threadIdx.x % 32 == 0) {
+      int& tile = shared_.Scheduler().tile;
+      const int blocks = static_cast<int>(gridDim.x);
+      tile = blocks + (args_.ticket == nullptr ? tile : atomicAdd(args_.ticket, 1));
     }
-    int drawn = 0;
-    if (threadIdx.x % 32 == 0) drawn = atomicAdd(args_.ticket, 1);
-    index_ = gridDim.x + __shfl_sync(0xffffffff, drawn, 0);
+    __syncwarp();
   }
 
   __device__ __forceinline__ void Write(int batch, int head, int m_rank, int m_blocks,
@@ -66,12 +68,13 @@ class TileScheduler {
   }
 
   __device__ __forceinline__ bool WriteFixedLengthTile(TileWork* work) const {
-    if (index_ >= args_.num_tiles) return false;
+    const int index = shared_.Scheduler().tile;
+    if (index >= args_.num_tiles) return false;
     const int num_heads = static_cast<int>(args_.p.num_heads);
     const int all_heads = num_heads * static_cast<int>(args_.p.batch_size);
     const int section_tiles = args_.heads_per_section * args_.m_blocks;
-    const int section = index_ / section_tiles;
-    const int rank = index_ - section * section_tiles;
+    const int section = index / section_tiles;
+    const int rank = index - section * section_tiles;
     const int first_head = section * args_.heads_per_section;
     const int heads = min(args_.heads_per_section, all_heads - first_head);
     const int m_rank = rank / heads;
@@ -81,12 +84,12 @@ class TileScheduler {
     return true;
   }
 
-  // Walks the sequences 32 at a time, one a lane, until their running tile count passes index_,
-  // which never falls: the walk goes on where it ended last.
+  // Walks the sequences 32 at a time, one a lane, until their running tile count passes the
+  // tile's index, which never falls: the walk goes on where it ended last.
   __device__ __forceinline__ bool WritePackedTile(TileWork* work) const {
     const int num_heads = static_cast<int>(args_.p.num_heads);
     const int lane = threadIdx.x % 32;
-    PackedWalk walk = shared_.Walk();
+    SchedulerState walk = shared_.Scheduler();
     for (; walk.group < args_.p.batch_size; walk.group += 32) {
       const int batch = walk.group + lane;
       int m_blocks = 0;
@@ -100,13 +103,14 @@ class TileScheduler {
         const int below = __shfl_up_sync(0xffffffff, tiles_through, step);
         if (lane >= step) tiles_through += below;
       }
-      const unsigned reached = __ballot_sync(0xffffffff, walk.first_tile + tiles_through > index_);
+      const unsigned reached =
+          __ballot_sync(0xffffffff, walk.first_tile + tiles_through > walk.tile);
       if (reached != 0) {
         const int source = __ffs(static_cast<int>(reached)) - 1;
         const int blocks = __shfl_sync(0xffffffff, m_blocks, source);
         const int through = __shfl_sync(0xffffffff, tiles_through, source);
-        const int rank = index_ - (walk.first_tile + through - blocks * num_heads);
-        if (lane == 0) shared_.Walk() = walk;
+        const int rank = walk.tile - (walk.first_tile + through - blocks * num_heads);
+        if (lane == 0) shared_.Scheduler() = walk;
         const int m_rank = rank / num_heads;
         Write(walk.group + source, rank - m_rank * num_heads, m_rank, blocks, work);
         return true;
@@ -118,7 +122,6 @@ class TileScheduler {
 
   const KernelArgs& args_;
   const SharedMap<Traits>& shared_;
-  int index_;
 };
 
 }  // namespace attnd::cuda::sm90
