@@ -33,4 +33,32 @@ __device__ __forceinline__ void TmaLoad4d(std::uint32_t destination, const CUten
       : "memory");
 }
 
+// Copies the box at `source` in shared memory to the tensor; parts outside it are left out. Only a
+// thread whose `chosen` is true asks, and the copy belongs to its bulk group at hand: a branch
+// around the call would cost the compiler its belief that the warp runs together. What was written
+// to the box before needs a FenceProxyAsyncShared by the writers.
+__device__ __forceinline__ void TmaStore4d(bool chosen, const CUtensorMap* map,
+                                           std::uint32_t source, int c0, int c1, int c2, int c3) {
+  asm volatile(
+      "{\n"
+      ".reg .pred p;\n"
+      "setp.ne.u32 p, %6, 0;\n"
+      "@p cp.async.bulk.tensor.4d.global.shared::cta.tile.bulk_group [%0, {%2, %3, %4, %5}], "
+      "[%1];\n"
+      "}\n" ::"l"(map),
+      "r"(source), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "r"(static_cast<std::uint32_t>(chosen))
+      : "memory");
+}
+
+// Ends this thread's bulk group; the next copies belong to another.
+__device__ __forceinline__ void BulkCommit() {
+  asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+}
+
+// Waits until all but the last kPending bulk groups of this thread have read their sources.
+template <int kPending>
+__device__ __forceinline__ void BulkWaitRead() {
+  asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(kPending) : "memory");
+}
+
 }  // namespace attnd::cuda::ptx

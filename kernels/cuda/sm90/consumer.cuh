@@ -10,6 +10,7 @@
 #include "kernels/cuda/ptx/wgmma.cuh"
 #include "kernels/cuda/sm90/epilogue.cuh"
 #include "kernels/cuda/sm90/kernel_args.h"
+#include "kernels/cuda/sm90/output_copy.cuh"
 #include "kernels/cuda/sm90/row_softmax.cuh"
 #include "kernels/cuda/sm90/score_options.cuh"
 #include "kernels/cuda/sm90/score_unit.cuh"
@@ -44,7 +45,7 @@ class Consumer {
       RowSoftmax state;
       std::uint32_t probs[kBlockN / 4];
       AbsorbBlocks(state, scores, probs, o);
-      const Destination destination(args_.p, Work(), group_);
+      const Destination destination(Work(), group_);
       FreeWork();
 
       AwaitTurn();
@@ -71,11 +72,13 @@ class Consumer {
       }
     }
     ptx::WgmmaWait<0>();
+    if constexpr (Traits::kStagedOutput) Copy::AwaitRead();
   }
 
  private:
   static constexpr int kBlockN = Traits::kBlockN;
   static constexpr int kHeadDimV = Traits::kHeadDimV;
+  using Copy = OutputCopy<Traits::kDtype, kHeadDimV, Traits::kVSwizzleBytes>;
   using Unit = std::conditional_t<Traits::kScoreOptions, FinishedUnit, RawUnit>;
 
   // The key blocks of the tile, except for the last output product. On entry the first score
@@ -183,7 +186,17 @@ class Consumer {
     ptx::PinRegisters(o);
     FreeV();
     state.SumAcrossQuad();
-    StoreRows<Traits::kDtype, kHeadDimV>(args_.p, destination, Unit(args_.p), state, o);
+    FinishRows<kHeadDimV>(args_.p, destination, Unit(args_.p), state, o);
+    const int warp_row = threadIdx.x % 128 / 32 * kWarpRows;
+    const bool copy =
+        Traits::kStagedOutput && args_.copy_out && warp_row + kWarpRows <= destination.stored_rows;
+    if (__all_sync(0xffffffff, copy)) {
+      Copy(shared_.Out(threadIdx.x / 32 - 4))
+          .Start(&args_.out_map, destination.row + warp_row, destination.head, destination.batch,
+                 o);
+    } else {
+      StoreRows<Traits::kDtype, kHeadDimV>(args_.p, destination, o);
+    }
   }
 
   // Waits for the next tile, which Work() then describes. False when there are no more.

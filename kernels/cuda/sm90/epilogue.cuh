@@ -53,21 +53,27 @@ __device__ __forceinline__ RowResult FinishRow(float max, float sum, const float
 
 // What a warpgroup needs of a TileWork to store its 64 rows.
 struct Destination {
-  std::int64_t out_offset;  // elements, of the warpgroup's first row
-  std::int64_t lse_offset;
+  int row;  // coordinates of the first
+  int head;
+  int batch;
   int live_rows;    // rows within the sequence's length
   int stored_rows;  // rows within its room; those past the length become 0, their lse -inf
-  int head;
 
-  __device__ __forceinline__ Destination(const AttentionParams& p, const TileWork& work, int group)
-      : live_rows(work.live_rows - 64 * group),
-        stored_rows(work.stored_rows - 64 * group),
-        head(work.head) {
-    SequenceBounds s;  // as if the tile were a sequence of its own
-    s.q_batch = work.q_batch;
-    s.q_begin = work.q_row;
-    out_offset = RowOffset(p.out, s.q_batch, s.q_begin, 64 * group, head);
-    lse_offset = LseOffset(p, s, head, 64 * group);
+  __device__ __forceinline__ Destination(const TileWork& work, int group)
+      : row(work.q_row + 64 * group),
+        head(work.head),
+        batch(work.q_batch),
+        live_rows(work.live_rows - 64 * group),
+        stored_rows(work.stored_rows - 64 * group) {}
+
+  __device__ __forceinline__ std::int64_t OutOffset(const AttentionParams& p) const {
+    return RowOffset(p.out, batch, row, 0, head);
+  }
+  __device__ __forceinline__ std::int64_t LseOffsetOf(const AttentionParams& p) const {
+    SequenceBounds s;  // as if the rows were a sequence of their own
+    s.q_batch = batch;
+    s.q_begin = row;
+    return LseOffset(p, s, head, 0);
   }
 };
 
@@ -93,24 +99,25 @@ __device__ __forceinline__ void StoreEmptyTile(const AttentionParams& p, const T
   }
 }
 
-// Stores the warpgroup's rows as far as the sequence has room for them; `unit` is that of their
-// scores. Each warp owns 16 rows and needs no other.
-template <DataType kDtype, int kHeadDimV, typename Unit>
-__device__ __forceinline__ void StoreRows(const AttentionParams& p, const Destination& to,
-                                          const Unit& unit, const RowSoftmax& state,
-                                          float (&o)[kHeadDimV / 2]) {
-  const int lane = threadIdx.x % 32;
-  const int first_row = threadIdx.x % 128 / 32 * 16 + lane / 4;
+// This thread's first row among those of its warpgroup; the other is 8 below.
+__device__ __forceinline__ int ThreadRowInGroup() {
+  return threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 4;
+}
+
+// Turns this thread's accumulators into results, and stores lse; `unit` is that of the scores.
+template <int kHeadDimV, typename Unit>
+__device__ __forceinline__ void FinishRows(const AttentionParams& p, const Destination& to,
+                                           const Unit& unit, const RowSoftmax& state,
+                                           float (&o)[kHeadDimV / 2]) {
   const float* const sink = p.sinks != nullptr ? p.sinks + to.head : nullptr;
-  bool stored[2];
   RowResult results[2];
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
-    const int row = first_row + 8 * r;
-    stored[r] = row < to.stored_rows;
+    const int row = ThreadRowInGroup() + 8 * r;
     results[r] = FinishRow(unit.Natural(state.max[r]), state.sum[r], sink);
     if (row >= to.live_rows) results[r] = {0.0f, NegativeInfinity(), true};
-    if (p.lse != nullptr && stored[r] && lane % 4 == 0) p.lse[to.lse_offset + row] = results[r].lse;
+    if (p.lse != nullptr && row < to.stored_rows && threadIdx.x % 4 == 0)
+      p.lse[to.LseOffsetOf(p) + row] = results[r].lse;
   }
 #pragma unroll
   for (int i = 0; i < kHeadDimV / 2; ++i) o[i] *= results[(i >> 1) & 1].factor;
@@ -120,8 +127,17 @@ __device__ __forceinline__ void StoreRows(const AttentionParams& p, const Destin
       if (results[(i >> 1) & 1].empty) o[i] = 0.0f;
     }
   }
+}
 
-  const std::int64_t offset = to.out_offset + first_row * p.out.seq_stride;
+// Stores finished rows from registers, as far as the sequence has room for them. Each warp owns 16
+// rows and needs no other.
+template <DataType kDtype, int kHeadDimV>
+__device__ __forceinline__ void StoreRows(const AttentionParams& p, const Destination& to,
+                                          const float (&o)[kHeadDimV / 2]) {
+  const int lane = threadIdx.x % 32;
+  const int first_row = ThreadRowInGroup();
+  const bool stored[2] = {first_row < to.stored_rows, first_row + 8 < to.stored_rows};
+  const std::int64_t offset = to.OutOffset(p) + first_row * p.out.seq_stride;
   const std::int64_t second_row = 8 * p.out.seq_stride;
   if (p.out.dtype == DataType::kFloat32) {
     float* const out = static_cast<float*>(p.out.data) + offset + lane % 4 * 2;

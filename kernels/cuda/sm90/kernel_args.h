@@ -14,6 +14,7 @@ struct KernelArgs {
       q_map;  // dimensions (head_dim, seqlen, heads, batch); one box is one column chunk of a tile
   CUtensorMap k_map;
   CUtensorMap v_map;
+  CUtensorMap out_map;  // one box is one column chunk of 16 rows; only if copy_out
   AttentionParams p;
   // Tiles of one sequence length (no cu_seqlens_q): m_blocks * num_heads * batch_size of them. With
   // cu_seqlens_q the device counts them.
@@ -24,6 +25,8 @@ struct KernelArgs {
   // Zero before the launch: the number of tiles handed out beyond each block's first. nullptr:
   // tiles are dealt in turn.
   int* ticket = nullptr;
+  // Results have 16 bits and go through shared memory.
+  bool copy_out = false;
   // A tile of v can hold rows past its sequence's length, where the copy engine does not write
   // zeros.
   bool clear_v_tail = false;

@@ -25,6 +25,11 @@ inline int HeadsPerSection(const AttentionParams& p) {
   return static_cast<int>(kv_heads * group);
 }
 
+inline TensorView AsConst(const MutableTensorView& view) {
+  return {view.data, view.dtype,        view.batch,      view.seqlen,     view.heads,
+          view.dim,  view.batch_stride, view.seq_stride, view.head_stride};
+}
+
 template <typename Traits>
 cudaError_t Launch(const AttentionParams& p, int* ticket, int num_multiprocessors,
                    cudaStream_t stream) {
@@ -45,6 +50,9 @@ cudaError_t Launch(const AttentionParams& p, int* ticket, int num_multiprocessor
     error = EncodeTensorMap(p.k, Traits::kBlockN, Traits::kQkSwizzleBytes, &args.k_map);
   if (error == cudaSuccess)
     error = EncodeTensorMap(p.v, Traits::kBlockN, Traits::kVSwizzleBytes, &args.v_map);
+  args.copy_out = Traits::kStagedOutput && p.out.dtype != DataType::kFloat32;
+  if (error == cudaSuccess && args.copy_out)
+    error = EncodeTensorMap(AsConst(p.out), kWarpRows, Traits::kVSwizzleBytes, &args.out_map);
   if (error == cudaSuccess) {
     error = cudaFuncSetAttribute(FusedAttentionKernel<Traits>,
                                  cudaFuncAttributeMaxDynamicSharedMemorySize, Traits::kSharedBytes);

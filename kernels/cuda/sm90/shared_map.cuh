@@ -61,6 +61,11 @@ class SharedMap {
     return At(Traits::kVOffset, Traits::kVBytes, stage);
   }
 
+  // Of consumer warp `warp`: 16 rows of results.
+  __device__ __forceinline__ std::uint32_t Out(int warp) const {
+    return base_ + Traits::kOutOffset + warp * (Traits::kOutBytes / (4 * Traits::kConsumers));
+  }
+
   __device__ __forceinline__ std::uint32_t WorkFull(int slot) const { return Barrier(slot); }
   __device__ __forceinline__ std::uint32_t WorkFree(int slot) const {
     return Barrier(Traits::kWorkSlots + slot);

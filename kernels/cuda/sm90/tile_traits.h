@@ -36,6 +36,9 @@ struct TileTraits {
   // then is short; -3 % at 256.)
   static constexpr bool kWholeBlocksApart = !kHasScoreOptions && !kLongOutput;
 
+  // Where shared memory has room for it beside the other tiles, results go through it.
+  static constexpr bool kStagedOutput = kJoinTiles;
+
   static constexpr int kThreads = 128 * (kNumConsumers + 1);
   // 64 Ki registers: 128 * (producer + consumers * consumer) <= 65536, each a multiple of 8.
   static constexpr int kProducerRegisters = kNumConsumers == 3 ? 32 : 40;
@@ -47,6 +50,7 @@ struct TileTraits {
   static constexpr int kQBytes = kBlockM * kQkDim * 2;
   static constexpr int kKBytes = kBlockN * kQkDim * 2;
   static constexpr int kVBytes = kBlockN * kVDim * 2;
+  static constexpr int kOutBytes = kStagedOutput ? kBlockM * kVDim * 2 : 0;
 
   static constexpr int kWorkSlots = 2;  // TileWorks: the tile at hand, and the next
   static constexpr int kWorkBytes = 96;
@@ -57,12 +61,14 @@ struct TileTraits {
   static constexpr int kQOffset = 0;
   static constexpr int kKOffset = kQOffset + kQStages * kQBytes;
   static constexpr int kVOffset = kKOffset + kStages * kKBytes;
-  static constexpr int kBarrierOffset = kVOffset + kStages * kVBytes;
+  static constexpr int kOutOffset = kVOffset + kStages * kVBytes;
+  static constexpr int kBarrierOffset = kOutOffset + kOutBytes;
   static constexpr int kWorkOffset = (kBarrierOffset + 8 * kBarriers + 15) / 16 * 16;
   static constexpr int kSharedBytes = kWorkOffset + kWorkSlots * kWorkBytes + kSchedulerBytes;
 
   static_assert(kQkDim % 32 == 0 && kVDim % 32 == 0 && kBlockN % 16 == 0);
-  static_assert(kQBytes % 1024 == 0 && kKBytes % 1024 == 0 && kVBytes % 1024 == 0);
+  static_assert(kQBytes % 1024 == 0 && kKBytes % 1024 == 0 && kVBytes % 1024 == 0 &&
+                kOutBytes % 1024 == 0);
   static_assert(kSharedBytes <= 232448, "more than a block may have");
 };
 
