@@ -12,7 +12,7 @@
 // zeros into v rows past a sequence's length.
 //
 // Barriers (mbarriers unless said otherwise), one of each a stage, and who arrives:
-//   work full       scheduler
+//   work full       every lane of the scheduler
 //   work free       every consumer warp, once it has read what it wants
 //   work wanted     producer, some blocks before the end of each tile (no stages)
 //   q full          producer, 1 + bytes; the TileWork can be read then too

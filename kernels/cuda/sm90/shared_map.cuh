@@ -29,7 +29,7 @@ class SharedMap {
   // Run by one thread, before any other uses a barrier.
   __device__ __forceinline__ void InitBarriers() const {
     for (int slot = 0; slot < Traits::kWorkSlots; ++slot) {
-      ptx::MbarrierInit(WorkFull(slot), 1);
+      ptx::MbarrierInit(WorkFull(slot), 32);
       ptx::MbarrierInit(WorkFree(slot), 4 * Traits::kConsumers);
     }
     ptx::MbarrierInit(WorkWanted(), 1);

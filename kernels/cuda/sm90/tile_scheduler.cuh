@@ -43,7 +43,8 @@ class TileScheduler {
         __syncwarp();
         continue;
       }
-      if (threadIdx.x % 32 == 0) ptx::MbarrierArrive(shared_.WorkFull(slot.stage()));
+      // All lanes, for several wrote to it.
+      ptx::MbarrierArrive(shared_.WorkFull(slot.stage()));
       if (!more) return;
       ptx::MbarrierWait(shared_.WorkWanted(), slot.passed() % 2);
       slot.Advance();
