@@ -25,7 +25,7 @@ class Result:
 
     flops: float
     refusal: str | None = None
-    graph: tuple | None = None  # of side_by_side.capture
+    captured: side_by_side.Captured | None = None
     out: torch.Tensor | None = None
     extra_mib: float | None = None  # allocated beside inputs and output
     difference: float | None = None
@@ -71,11 +71,11 @@ def _first_run(contender):
         out = run()
         torch.cuda.synchronize()
         extra = torch.cuda.max_memory_allocated() - before - out.nbytes
-        graph = side_by_side.capture(run)
+        captured = side_by_side.capture(run)
     except Exception as error:  # each library refuses in a way of its own
         reason = str(error).strip().splitlines() or [""]
         return Result(contender.flops, refusal=f"{type(error).__name__}: {reason[0][:200]}")
-    return Result(contender.flops, graph=graph, out=out, extra_mib=extra / 2**20)
+    return Result(contender.flops, captured=captured, out=out, extra_mib=extra / 2**20)
 
 
 def _check(contender, results, result):
@@ -95,10 +95,10 @@ def _check(contender, results, result):
 def measure(contenders):
     """contenders: name -> Contender. Those that raise are left out of the timing."""
     results = {name: _first_run(contender) for name, contender in contenders.items()}
-    graphs = {name: result.graph for name, result in results.items() if result.graph is not None}
-    for name in graphs:
+    captured = {name: r.captured for name, r in results.items() if r.captured is not None}
+    for name in captured:
         _check(contenders[name], results, results[name])
-    times, clock = side_by_side.interleaved_ms(graphs)
-    for name in graphs:
+    times, clock = side_by_side.interleaved_ms(captured)
+    for name in captured:
         results[name].times_ms = times[name]
     return Row(results, clock)

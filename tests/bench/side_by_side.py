@@ -2,8 +2,10 @@
 contenders take turns: in each round every contender's CUDA graph is replayed once untimed and once
 timed. All of them see the same drift; compare figures of one call with each other only."""
 
+import dataclasses
 import math
 import subprocess
+from collections.abc import Callable
 
 import torch
 
@@ -21,6 +23,15 @@ def elapsed_ms(work):
     return start.elapsed_time(stop)
 
 
+@dataclasses.dataclass
+class Captured:
+    graph: torch.cuda.CUDAGraph
+    repeats: int  # of the run in the graph
+    # Holds the tensors that the graph reads and writes: capturing the next contender returns to the
+    # device what nobody holds.
+    run: Callable
+
+
 def _graph_of(run, repeats):
     graph = torch.cuda.CUDAGraph()
     # A capture that fails leaves its own stream current; the outer block restores this one.
@@ -33,14 +44,14 @@ def _graph_of(run, repeats):
 
 
 def capture(run):
-    """(graph, repeats): as many runs as make about GRAPH_MS. `run` enqueues one run on the current
-    stream, and must have run once before."""
+    """Captured: as many runs as make about GRAPH_MS. `run` enqueues one run on the current stream,
+    and must have run once before."""
     repeats = 1
     while True:
         graph = _graph_of(run, repeats)
         ms = elapsed_ms(graph.replay)
         if ms > 0.75 * GRAPH_MS or repeats == MAX_REPEATS:
-            return graph, repeats
+            return Captured(graph, repeats, run)
         repeats = min(MAX_REPEATS, math.ceil(repeats * GRAPH_MS / max(ms, 1e-3)))
 
 
@@ -62,15 +73,15 @@ def _nvidia_smi_clock_mhz():
 
 
 def interleaved_ms(captured):
-    """captured: name -> what capture() returned. Returns the milliseconds of one run in each round,
+    """captured: name -> Captured. Returns the milliseconds of one run in each round,
     name -> [ROUNDS], and the SM clock in MHz, read while all graphs ran once more."""
     times = {name: [] for name in captured}
     for _ in range(ROUNDS):
-        for name, (graph, repeats) in captured.items():
-            graph.replay()
-            times[name].append(elapsed_ms(graph.replay) / repeats)
-    for graph, _ in captured.values():
-        graph.replay()
+        for name, contender in captured.items():
+            contender.graph.replay()
+            times[name].append(elapsed_ms(contender.graph.replay) / contender.repeats)
+    for contender in captured.values():
+        contender.graph.replay()
     clock = sm_clock_mhz()
     torch.cuda.synchronize()
     return times, clock
