@@ -7,8 +7,7 @@
 namespace attnd::cuda {
 
 // Up to this softmax_scale a kernel may keep raw products and scale them inside the exponent, in
-// units of log2, where a score beyond 2.35e38 overflows. No product of float16 comes near that
-// under such a scale, and bfloat16 only where q.k itself exceeds 1.4e37.
+// units of log2. docs/numerics.md, "Range", says from which scores on that is inexact.
 inline constexpr float kLargestRawScale = 16.0f;
 
 // True if scores have to be finished before the softmax sees them: options act on scaled scores,

@@ -1,5 +1,5 @@
-// The bulk tensor copy engine (TMA): one thread asks for a box of a tensor, the hardware writes it
-// to shared memory. PTX ISA, "cp.async.bulk.tensor".
+// The bulk tensor copy engine (TMA): one thread asks, the hardware moves a box of a tensor to
+// shared memory, or back. PTX ISA, "cp.async.bulk.tensor".
 #pragma once
 
 #include <cuda.h>

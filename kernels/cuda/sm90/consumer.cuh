@@ -164,7 +164,8 @@ class Consumer {
     }
   }
 
-  // Waits for the output product once the row sums are known, and gives its v back.
+  // Waits for the output product, not before the row sums that softmax has come to are known, and
+  // gives its v back.
   __device__ __forceinline__ void AwaitOutput(const RowSoftmax& state, float (&o)[kHeadDimV / 2]) {
     ptx::WgmmaWaitAfter<0>(state.sum[0] + state.sum[1], shared_.Q(0));
     ptx::PinRegisters(o);

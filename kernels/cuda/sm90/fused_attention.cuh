@@ -7,9 +7,9 @@
 // and keeps scores, probabilities and output in registers. Key blocks run from right to left, so
 // that blocks cut by the causal edge or by the length come first.
 //
-// Shared memory: rings of q, k and v tiles and of TileWorks, and barriers (tile_traits.h,
-// SharedMap). The copy engine writes q, k and v, the scheduler the TileWorks; consumers write only
-// zeros into v rows past a sequence's length.
+// Shared memory: rings of q, k and v tiles and of TileWorks, results on their way out, barriers,
+// and the scheduler's own state (tile_traits.h, SharedMap). The copy engine writes q, k and v, the
+// scheduler the TileWorks; consumers write results, and zeros into v rows past a sequence's length.
 //
 // Barriers (mbarriers unless said otherwise), one of each a stage, and who arrives:
 //   work full       every lane of the scheduler

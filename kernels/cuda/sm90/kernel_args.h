@@ -10,8 +10,8 @@
 namespace attnd::cuda::sm90 {
 
 struct KernelArgs {
-  CUtensorMap
-      q_map;  // dimensions (head_dim, seqlen, heads, batch); one box is one column chunk of a tile
+  // Dimensions (head_dim, seqlen, heads, batch); one box is one column chunk of a tile.
+  CUtensorMap q_map;
   CUtensorMap k_map;
   CUtensorMap v_map;
   CUtensorMap out_map;  // one box is one column chunk of 16 rows; only if copy_out
@@ -20,12 +20,12 @@ struct KernelArgs {
   // cu_seqlens_q the device counts them.
   int m_blocks = 0;
   int num_tiles = 0;
-  int heads_per_section =
-      1;  // heads whose keys and values share the second-level cache; see tile_scheduler.cuh
+  // Heads whose keys and values share the second-level cache; see tile_scheduler.cuh.
+  int heads_per_section = 1;
   // Zero before the launch: the number of tiles handed out beyond each block's first. nullptr:
   // tiles are dealt in turn.
   int* ticket = nullptr;
-  // Results have 16 bits and go through shared memory.
+  // Results have 16 bits: 16 rows that a warp owns whole go through shared memory.
   bool copy_out = false;
   // A tile of v can hold rows past its sequence's length, where the copy engine does not write
   // zeros.

@@ -1,5 +1,6 @@
 // The way of finished rows to global memory through shared memory and the copy engine: a fifth of
-// the instructions that stores from registers take, at a moment when the tensor cores wait.
+// the instructions that stores from registers take. They run once a tile, and slowly: most have
+// left the nearest instruction cache.
 #pragma once
 
 #include "kernels/cuda/element.cuh"

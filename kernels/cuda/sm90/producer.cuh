@@ -7,9 +7,9 @@
 
 namespace attnd::cuda::sm90 {
 
-// How many blocks before the end of a tile the producer asks the scheduler for the next one. A tile
-// that is chosen early cannot go to a block that becomes free sooner; one that is chosen late is
-// waited for.
+// The producer asks the scheduler for the next tile when it has loaded all key blocks but the last
+// kBlocksAhead + 1. A tile that is chosen early cannot go to a block that becomes free sooner; one
+// that is chosen late is waited for.
 inline constexpr int kBlocksAhead = 4;
 
 template <typename Traits>

@@ -15,8 +15,8 @@ inline constexpr float kLn2 = 0.6931471805599453f;
 // that of an earlier maximum; and a maximum in the units of AttentionParams.
 
 // Raw products: scaled inside the exponent's multiply-add. Every exponent uses the same rounded
-// product scale_log2 * max, so that its rounding cancels in the quotient however large the scores
-// are.
+// product scale_log2 * max, so that its rounding cancels in the quotient (for scores up to those
+// that docs/numerics.md names, "Range").
 struct RawUnit {
   float scale;
   float scale_log2;

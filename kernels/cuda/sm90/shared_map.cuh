@@ -9,7 +9,7 @@
 
 namespace attnd::cuda::sm90 {
 
-// What the scheduler has come to. In shared memory because it is out of registers.
+// What the scheduler has come to. In shared memory because the scheduler is out of registers.
 struct SchedulerState {
   int tile;  // index of the tile at hand
   // Of packed sequences: the group of 32 that has the tile.
@@ -18,7 +18,7 @@ struct SchedulerState {
 };
 
 // Tiles and barriers as addresses in the shared window. The rings of TileWorks, q, k and v each
-// have a "full" and a "free" barrier for every stage.
+// have a "full" and a "free" barrier for every stage; WorkWanted is one barrier.
 template <typename Traits>
 class SharedMap {
  public:

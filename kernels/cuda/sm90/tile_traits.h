@@ -1,6 +1,5 @@
-// Tile shapes of the Hopper kernel and the shared-memory plan that follows from them. To add a
-// head_dim: add its row to ChooseTraits below, one to fused_implementation.cc, and a file to
-// instantiations/.
+// Tile shapes of the Hopper kernel and the shared-memory plan that follows from them. How to add a
+// head_dim: docs/kernels-hopper.md.
 #pragma once
 
 #include "kernels/data_type.h"
@@ -21,8 +20,8 @@ struct TileTraits {
   static constexpr int kConsumers = kNumConsumers;
   static constexpr int kBlockM = 64 * kNumConsumers;
   static constexpr int kBlockN = kKeys;
-  static constexpr int kQStages =
-      kNumQStages;  // q tiles held at a time; 2: the next one is there when a tile ends
+  // q tiles held at a time; 2: the next one is there when a tile ends.
+  static constexpr int kQStages = kNumQStages;
   static constexpr int kStages = kNumStages;  // k tiles held at a time, and as many of v
   static constexpr bool kPingPong = kTakesTurns;
   static constexpr bool kScoreOptions = kHasScoreOptions;
@@ -36,7 +35,8 @@ struct TileTraits {
   // then is short; -3 % at 256.)
   static constexpr bool kWholeBlocksApart = !kHasScoreOptions && !kLongOutput;
 
-  // Where shared memory has room for it beside the other tiles, results go through it.
+  // Results go through shared memory where it has room for them. Where it holds two q tiles it has;
+  // kSharedBytes is checked below.
   static constexpr bool kStagedOutput = kJoinTiles;
 
   static constexpr int kThreads = 128 * (kNumConsumers + 1);
