@@ -315,10 +315,11 @@ TEST_F(AttendStreamTest, AClientThatSendsTooSlowlyIsGivenUp) {
   RpcOptions options = Options(absl::Milliseconds(500));
   options.stream_min_bytes_per_second = 1 << 30;
   Restart(options);
+  const StreamProblem problem(8000);  // made first: the server waits for its header no longer
   // 12 MB byte by byte: never idle, and not done before this deadline.
   context_.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
   const std::unique_ptr<Stream> stream = Open();
-  ASSERT_TRUE(stream->Write(Header(StreamProblem(8000).spec)));
+  ASSERT_TRUE(stream->Write(Header(problem.spec)));
   for (std::int64_t offset = 0; stream->Write(Chunk(v1::TENSOR_ID_Q, offset, "a")); ++offset) {
   }
   const grpc::Status status = Drain(*stream);
