@@ -24,6 +24,15 @@ std::string ProcessorName() {
   return "cpu";
 }
 
+DeviceInfo InfoOfCpu(int num_threads) {
+  DeviceInfo info;
+  info.traits.backend = Backend::kCpu;
+  info.traits.num_multiprocessors = num_threads;
+  info.name = ProcessorName();
+  info.unified_memory = true;
+  return info;
+}
+
 void Copy(std::byte* to, const std::byte* from, std::int64_t bytes) {
   if (bytes > 0 && to != from) std::memcpy(to, from, static_cast<std::size_t>(bytes));
 }
@@ -50,25 +59,15 @@ absl::Status CheckNotNegative(const char* name, std::int64_t value) {
 }  // namespace
 
 CpuDevice::CpuDevice(HostRegion device_region, HostRegion staging_region, int num_threads)
-    : device_region_(std::move(device_region)),
-      staging_region_(std::move(staging_region)),
-      device_pool_("device", device_region_.data(), device_region_.size_bytes()),
-      staging_pool_("staging", staging_region_.data(), staging_region_.size_bytes()),
-      threads_(num_threads) {
-  info_.traits.backend = Backend::kCpu;
-  info_.traits.num_multiprocessors = num_threads;
-  info_.name = ProcessorName();
-  info_.device_memory_bytes = device_pool_.usage().capacity_bytes;
-  info_.staging_memory_bytes = staging_pool_.usage().capacity_bytes;
-  info_.unified_memory = true;
-}
+    : PooledDevice(InfoOfCpu(num_threads), std::move(device_region), std::move(staging_region)),
+      threads_(num_threads) {}
 
 absl::StatusOr<StageSeconds> CpuDevice::Run(const DeviceWork& work,
                                             absl::FunctionRef<absl::Status()> before_stage) {
   const ExecutionContext context{.parallel_for = &threads_,
                                  .workspace = work.workspace,
                                  .workspace_bytes = work.workspace_bytes,
-                                 .device = info_.traits};
+                                 .device = info().traits};
   StageSeconds seconds;
   Laps laps;
   RETURN_IF_ERROR(before_stage());

@@ -122,16 +122,9 @@ absl::StatusOr<std::unique_ptr<Device>> CudaDevice::Create(const CudaDeviceOptio
 
 CudaDevice::CudaDevice(int ordinal, DeviceInfo info, DeviceRegion device_region,
                        PinnedRegion staging_region, std::vector<std::unique_ptr<Lane>> lanes)
-    : ordinal_(ordinal),
-      info_(std::move(info)),
-      device_region_(std::move(device_region)),
-      staging_region_(std::move(staging_region)),
-      device_pool_("device", device_region_.data(), device_region_.size_bytes()),
-      staging_pool_("staging", staging_region_.data(), staging_region_.size_bytes()),
-      lanes_(std::move(lanes)) {
-  info_.device_memory_bytes = device_pool_.usage().capacity_bytes;
-  info_.staging_memory_bytes = staging_pool_.usage().capacity_bytes;
-}
+    : PooledDevice(std::move(info), std::move(device_region), std::move(staging_region)),
+      ordinal_(ordinal),
+      lanes_(std::move(lanes)) {}
 
 absl::StatusOr<StageSeconds> CudaDevice::Run(const DeviceWork& work,
                                              absl::FunctionRef<absl::Status()> before_stage) {
@@ -139,7 +132,7 @@ absl::StatusOr<StageSeconds> CudaDevice::Run(const DeviceWork& work,
   const DeviceGuard guard(ordinal_);
   RETURN_IF_ERROR(guard.status());
   ASSIGN_OR_RETURN(const LeasePool<Lane>::Lease lane, lanes_.Acquire(before_stage));
-  absl::StatusOr<StageSeconds> seconds = lane->Run(work, info_.traits, before_stage);
+  absl::StatusOr<StageSeconds> seconds = lane->Run(work, info().traits, before_stage);
   if (!seconds.ok()) {
     if (const absl::Status drained = lane->Drain(); !drained.ok()) Latch(drained);
   }
