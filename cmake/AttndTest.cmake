@@ -20,6 +20,14 @@ function(attnd_add_test name)
   endif()
 endfunction()
 
+# attnd_add_test_objects(NAME sources... LIBS libraries...): tests that several programs hold, compiled once.
+function(attnd_add_test_objects name)
+  cmake_parse_arguments(ARG "" "" "LIBS" ${ARGN})
+  add_library(${name} OBJECT ${ARG_UNPARSED_ARGUMENTS})
+  target_compile_options(${name} PRIVATE ${ATTND_TEST_COMPILE_OPTIONS})
+  target_link_libraries(${name} PUBLIC ${ARG_LIBS} GTest::gmock)
+endfunction()
+
 # attnd_add_benchmark(NAME sources... LIBS libraries...): a Google Benchmark program; not run by ctest.
 function(attnd_add_benchmark name)
   cmake_parse_arguments(ARG "" "" "LIBS" ${ARGN})
