@@ -128,8 +128,8 @@ class Client:
         q: [batch, seqlen_q, num_heads, head_dim] ("bshd") or [batch, num_heads, seqlen_q, head_dim] ("bhsd"); with
             cu_seqlens packed as [total_q, num_heads, head_dim]. k, v the same with num_kv_heads. float32, float16 or
             bfloat16 (ml_dtypes); NumPy arrays or torch tensors; the result is of the same kind as q.
-        mask: true where a row may attend; bias: added to the scores. Both [batch, heads, seqlen_q, seqlen_k], with 1 where
-            broadcast; missing leading dimensions count as 1.
+        mask: true where a row may attend, bool or integers of 0 and 1; bias: added to the scores, float32 or of q's type.
+            Both [batch, heads, seqlen_q, seqlen_k], with 1 where broadcast; missing leading dimensions count as 1.
         Every other option as in attnd.v1.AttentionSpec. timeout: seconds.
         Raises AttndError with the server's text; ValueError where the arrays cannot be described at all.
         """
@@ -154,8 +154,9 @@ class Client:
               timeout: float = _DEFAULT_TIMEOUT_SECONDS) -> tuple[Any, Any]:
         """Combines partial results over disjoint keys, in the order given.
 
-        outs: float32 arrays [rows..., head_dim_v]; lses: float32 arrays whose elements run in the same order as the rows of
-        outs (for a "bshd" out, lse transposed to [batch, seqlen_q, num_heads]). Returns (out, lse) in the same shapes.
+        outs: float32 arrays [rows..., head_dim_v]; lses: float32 arrays [rows...]. An lse of attend() is in that order
+        for a "bhsd" out; for a "bshd" out it is lse.transpose(0, 2, 1), for a packed one lse.T. Returns (out, lse) in the
+        same shapes.
         """
         out_arrays = [to_numpy(a) for a in outs]
         lse_arrays = [to_numpy(a) for a in lses]
@@ -163,6 +164,9 @@ class Client:
             if not arrays or any(a.dtype != np.float32 or a.shape != arrays[0].shape for a in arrays):
                 raise ValueError(f"{name}: at least one array, all of float32 and of one shape; "
                                  f"got {[(str(a.dtype), a.shape) for a in arrays]}")
+        if lse_arrays[0].shape != out_arrays[0].shape[:-1]:
+            raise ValueError(f"lses: shape {lse_arrays[0].shape}, outs have {out_arrays[0].shape}; accepted: the shape of outs "
+                             "without its last dimension (of attend()'s lse: transpose(0, 2, 1) with \"bshd\", .T if packed)")
         request = pb.MergeRequest(num_parts=len(out_arrays), rows=lse_arrays[0].size, head_dim_v=out_arrays[0].shape[-1],
                                   out=b"".join(a.tobytes() for a in out_arrays),
                                   lse=b"".join(a.tobytes() for a in lse_arrays))

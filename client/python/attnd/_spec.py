@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from typing import Any, Sequence
 
 import numpy as np
@@ -61,14 +62,39 @@ def score_array(array: Any, spec_shape: pb.ScoreShape, name: str) -> np.ndarray:
     return array
 
 
+def _mask_array(mask: Any, spec_shape: pb.ScoreShape) -> np.ndarray:
+    array = score_array(mask, spec_shape, "mask")
+    if array.dtype.kind == "b":
+        return array
+    # 0 and -inf to be added to scores would, as truth values, mean the opposite.
+    if array.dtype.kind not in "iu" or np.any((array != 0) & (array != 1)):
+        raise ValueError(f"mask: numbers of {array.dtype}; accepted: bool, or integers that are 0 or 1, true where a row may "
+                         "attend; what is to be added to the scores is `bias`")
+    return array.astype(np.bool_)
+
+
+def _integers(value: Any, name: str) -> list[int]:
+    array = to_numpy(value)
+    if array.ndim != 1 or (array.size > 0 and array.dtype.kind not in "iu"):
+        raise ValueError(f"{name}: dtype {array.dtype}, {array.ndim} dimensions; accepted: integers in one dimension")
+    return array.tolist()
+
+
+def _integer(value: Any, name: str) -> int:
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise ValueError(f"{name}: {value!r}; accepted: an integer") from None
+
+
 def make_request(q: Any, k: Any, v: Any, *, layout: str, algorithm: str | None, mask: Any, bias: Any, out_dtype: Any,
                  cu_seqlens_q: Sequence[int] | None, cu_seqlens_k: Sequence[int] | None, **options: Any) -> pb.AttendRequest:
     """The request message. `options` are AttentionSpec fields by name; None leaves the server's default."""
     q, k, v = to_numpy(q), to_numpy(k), to_numpy(v)
     request = pb.AttendRequest()
     spec = request.spec
-    spec.cu_seqlens_q.extend(() if cu_seqlens_q is None else (int(x) for x in cu_seqlens_q))
-    spec.cu_seqlens_k.extend(() if cu_seqlens_k is None else (int(x) for x in cu_seqlens_k))
+    spec.cu_seqlens_q.extend(() if cu_seqlens_q is None else _integers(cu_seqlens_q, "cu_seqlens_q"))
+    spec.cu_seqlens_k.extend(() if cu_seqlens_k is None else _integers(cu_seqlens_k, "cu_seqlens_k"))
     spec.layout = _choose(_LAYOUTS, layout, "layout")
     spec.algorithm = _choose(_ALGORITHMS, algorithm, "algorithm")
     set_sizes(spec, q, k, v, layout)
@@ -81,13 +107,17 @@ def make_request(q: Any, k: Any, v: Any, *, layout: str, algorithm: str | None, 
     for name, value in options.items():
         if value is None:
             continue
-        if name in ("lengths_q", "lengths_k", "alibi_slopes", "sinks"):
+        if name in ("lengths_q", "lengths_k"):
+            getattr(spec, name).extend(_integers(value, name))
+        elif name in ("window_left", "window_right"):
+            setattr(spec, name, _integer(value, name))
+        elif name in ("alibi_slopes", "sinks"):
             getattr(spec, name).extend(np.asarray(to_numpy(value)).reshape(-1).tolist())
         else:
             setattr(spec, name, value)
     request.q, request.k, request.v = q.tobytes(), k.tobytes(), v.tobytes()
     if mask is not None:
-        request.mask = score_array(mask, spec.mask_shape, "mask").astype(np.bool_).tobytes()
+        request.mask = _mask_array(mask, spec.mask_shape).tobytes()
     if bias is not None:
         bias = score_array(bias, spec.bias_shape, "bias")
         spec.bias_dtype = wire_dtype(bias.dtype, "bias")

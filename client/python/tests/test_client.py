@@ -93,6 +93,49 @@ def test_partial_results_merge_to_the_whole(client):
     np.testing.assert_allclose(lse.transpose(0, 2, 1), whole.lse, atol=2e-6)
 
 
+@pytest.mark.parametrize("lse_shape", [(2, 4, 33), (2 * 33 * 4,), (1, 33, 4)])
+def test_an_lse_in_another_layout_than_out_is_not_merged(client, lse_shape):
+    out = np.ones((2, 33, 4, 32), np.float32)
+    with pytest.raises(ValueError, match="accepted: the shape of outs without its last dimension"):
+        client.merge([out, out], [np.ones(lse_shape, np.float32)] * 2)
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int64])
+def test_a_mask_of_integers_0_and_1_is_that_of_truth_values(client, dtype):
+    q, k, v = tensors(15)
+    mask = np.tri(33, 65, dtype=bool)
+    as_integers = client.attend(q, k, v, mask=mask.astype(dtype)).out
+    np.testing.assert_array_equal(as_integers, client.attend(q, k, v, mask=mask).out)
+
+
+@pytest.mark.parametrize("mask", [np.where(np.tri(33, 65), 0.0, -np.inf), np.tri(33, 65, dtype=np.float32),
+                                  2 * np.tri(33, 65, dtype=np.int32), -np.tri(33, 65, dtype=np.int8)])
+def test_a_mask_of_other_numbers_is_refused_and_bias_named(client, mask):
+    with pytest.raises(ValueError, match=f"mask: numbers of {mask.dtype}; accepted: bool, .* `bias`"):
+        client.attend(*tensors(16), mask=mask)
+
+
+@pytest.mark.parametrize("name, value", [("lengths_q", [1.5, 2]), ("lengths_k", np.ones(2)), ("lengths_k", [True, False]),
+                                         ("window_left", 2.9), ("window_right", np.float32(0))])
+def test_integer_arguments_take_only_integers(client, name, value):
+    with pytest.raises(ValueError, match=f"{name}: .*; accepted: "):
+        client.attend(*tensors(17), causal=True, **{name: value})
+
+
+@pytest.mark.parametrize("name", ["cu_seqlens_q", "cu_seqlens_k"])
+def test_fractions_of_a_token_in_cu_seqlens_are_refused(client, name):
+    q = np.ones((4, 2, 16), np.float32)
+    cu_seqlens = {"cu_seqlens_q": [0, 2, 4], "cu_seqlens_k": [0, 2, 4], name: [0, 2.9, 4]}
+    with pytest.raises(ValueError, match=f"{name}: dtype float64, 1 dimensions; accepted: integers in one dimension"):
+        client.attend(q, q, q, **cu_seqlens)
+
+
+def test_integers_of_numpy_are_taken_as_those_of_python(client):
+    q, k, v = tensors(18)
+    of_numpy = client.attend(q, k, v, lengths_k=np.array([3, 65], np.uint16), window_left=np.int32(7)).out
+    np.testing.assert_array_equal(of_numpy, client.attend(q, k, v, lengths_k=(3, 65), window_left=7).out)
+
+
 def test_a_problem_over_the_message_limit_goes_by_stream_and_gives_the_same_bits(client):
     q, k, v = tensors(9, batch=3, seqlen_q=1100, seqlen_k=1100, heads=8, kv_heads=8, dim=64)
     assert q.nbytes * 3 > client.server_info().max_message_bytes
