@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import json
+import time
 from typing import Any, Iterator, Sequence
 
 import grpc
@@ -11,6 +11,7 @@ import numpy as np
 
 from attnd import _spec
 from attnd._errors import AttndError
+from attnd._retry import run_with_retries
 from attnd._tensors import from_bytes, like_input, to_numpy, wire_dtype
 from attnd.v1 import attention_pb2 as pb
 from attnd.v1 import attention_pb2_grpc as pb_grpc
@@ -22,21 +23,6 @@ _LEAST_MESSAGE_LIMIT_BYTES = 64 << 10
 _MESSAGE_OVERHEAD_BYTES = 4 << 10
 _DEFAULT_TIMEOUT_SECONDS = 60.0
 _TENSORS = {pb.TENSOR_ID_OUT: "out", pb.TENSOR_ID_LSE: "lse", pb.TENSOR_ID_PROBS: "probs"}
-
-# The calls compute and keep nothing: repeating one that the server could not take is safe. gRPC honours the delay that a
-# busy server asks for.
-_SERVICE_CONFIG = json.dumps({
-    "methodConfig": [{
-        "name": [{"service": "attnd.v1.AttentionService", "method": m} for m in ("Attend", "Merge", "GetServerInfo")],
-        "retryPolicy": {
-            "maxAttempts": 4,
-            "initialBackoff": "0.05s",
-            "maxBackoff": "2s",
-            "backoffMultiplier": 2,
-            "retryableStatusCodes": ["UNAVAILABLE", "RESOURCE_EXHAUSTED"],
-        },
-    }]
-})
 
 
 @dataclasses.dataclass(frozen=True)
@@ -92,14 +78,20 @@ class ServerInfo:
 
 
 class Client:
-    """Calls one attention server. Thread-safe; close it, or use it as a context manager."""
+    """Calls one attention server. Thread-safe; close it, or use it as a context manager.
+
+    Calls compute and keep nothing, so that repeating one is safe. Each is made up to five times, streams too, and never past
+    its timeout: on UNAVAILABLE before an answer began, after a random wait or the one that the server asks for, and on
+    RESOURCE_EXHAUSTED if the server says when to come back (grpc-retry-pushback-ms).
+    """
 
     def __init__(self, target: str = "localhost:8001", *, credentials: grpc.ChannelCredentials | None = None):
         """target: host:port, unix:PATH, or any gRPC target. credentials: for TLS; plain text without."""
         options = [
             ("grpc.max_send_message_length", -1),
             ("grpc.max_receive_message_length", -1),
-            ("grpc.service_config", _SERVICE_CONFIG),
+            # gRPC's own repeats keep copies of messages and leave out large ones.
+            ("grpc.enable_retries", 0),
         ]
         self._channel = (grpc.secure_channel(target, credentials, options) if credentials
                          else grpc.insecure_channel(target, options))
@@ -130,8 +122,8 @@ class Client:
             bfloat16 (ml_dtypes); NumPy arrays or torch tensors; the result is of the same kind as q.
         mask: true where a row may attend, bool or integers of 0 and 1; bias: added to the scores, float32 or of q's type.
             Both [batch, heads, seqlen_q, seqlen_k], with 1 where broadcast; missing leading dimensions count as 1.
-        Every other option as in attnd.v1.AttentionSpec. timeout: seconds.
-        Raises AttndError with the server's text; ValueError where the arrays cannot be described at all.
+        Every other option as in attnd.v1.AttentionSpec. timeout: seconds for the whole call, repeats included.
+        Raises AttndError with the server's text; ValueError where the arguments cannot be described at all.
         """
         request = _spec.make_request(
             q, k, v, layout=layout, algorithm=algorithm, mask=mask, bias=bias, out_dtype=out_dtype,
@@ -139,15 +131,13 @@ class Client:
             softcap=softcap, window_left=window_left, window_right=window_right, alibi_slopes=alibi_slopes, sinks=sinks,
             lengths_q=lengths_q, lengths_k=lengths_k, return_lse=return_lse, return_partial=return_partial,
             return_probs=return_probs, return_diagnostics=return_diagnostics)
-        try:
-            if self._fits_one_message(request, timeout):
-                response = self._stub.Attend(request, timeout=timeout)
-                tensors = {"out": response.out, "lse": response.lse, "probs": response.probs}
-                result = response.result
-            else:
-                result, tensors = self._attend_stream(request, timeout)
-        except grpc.RpcError as error:
-            raise AttndError.from_rpc_error(error) from None
+        deadline = time.monotonic() + timeout
+        if self._fits_one_message(request, deadline):
+            response = run_with_retries(lambda left: self._stub.Attend(request, timeout=left), deadline)
+            tensors = {"out": response.out, "lse": response.lse, "probs": response.probs}
+            result = response.result
+        else:
+            result, tensors = run_with_retries(lambda left: self._attend_stream(request, left), deadline)
         return _make_result(request.spec, tuple(q.shape), result, tensors, q)
 
     def merge(self, outs: Sequence[Any], lses: Sequence[Any], *, out_dtype: Any = None,
@@ -171,46 +161,46 @@ class Client:
                                   out=b"".join(a.tobytes() for a in out_arrays),
                                   lse=b"".join(a.tobytes() for a in lse_arrays))
         request.out_dtype = pb.DATA_TYPE_FLOAT32 if out_dtype is None else wire_dtype(out_dtype, "out_dtype")
-        try:
-            response = self._stub.Merge(request, timeout=timeout)
-        except grpc.RpcError as error:
-            raise AttndError.from_rpc_error(error) from None
+        response = run_with_retries(lambda left: self._stub.Merge(request, timeout=left), time.monotonic() + timeout)
         out = from_bytes(response.out, request.out_dtype, out_arrays[0].shape)
         lse = from_bytes(response.lse, pb.DATA_TYPE_FLOAT32, lse_arrays[0].shape)
         return like_input(out, outs[0]), like_input(lse, outs[0])
 
     def server_info(self, *, timeout: float = _DEFAULT_TIMEOUT_SECONDS) -> ServerInfo:
         """What the server is, what it can compute and its limits."""
-        try:
-            info = self._stub.GetServerInfo(pb.GetServerInfoRequest(), timeout=timeout)
-        except grpc.RpcError as error:
-            raise AttndError.from_rpc_error(error) from None
+        info = run_with_retries(lambda left: self._stub.GetServerInfo(pb.GetServerInfoRequest(), timeout=left),
+                                time.monotonic() + timeout)
         return ServerInfo(info.version, info.backend, info.device_name, info.compute_capability, info.device_memory_bytes,
                           info.staging_memory_bytes, info.max_message_bytes, info.max_probs_bytes,
                           tuple(kernel.name for kernel in info.kernels))
 
-    def _fits_one_message(self, request: pb.AttendRequest, timeout: float) -> bool:
+    def _fits_one_message(self, request: pb.AttendRequest, deadline: float) -> bool:
         tensors = (request.q, request.k, request.v, request.mask, request.bias)
         request_bytes = request.spec.ByteSize() + sum(len(tensor) for tensor in tensors)
         size = max(request_bytes, _spec.result_bytes(request.spec)) + _MESSAGE_OVERHEAD_BYTES
         if size <= _LEAST_MESSAGE_LIMIT_BYTES:
             return True
         if self._info is None:
-            self._info = self.server_info(timeout=timeout)
+            self._info = self.server_info(timeout=deadline - time.monotonic())
         return size <= self._info.max_message_bytes
 
     def _attend_stream(self, request: pb.AttendRequest, timeout: float) -> tuple[pb.AttendResult, dict[str, bytearray]]:
         result = pb.AttendResult()
         tensors: dict[str, bytearray] = {}
         chunk_bytes = min(_CHUNK_BYTES, self._info.max_message_bytes - _MESSAGE_OVERHEAD_BYTES)
-        for message in self._stub.AttendStream(_stream_messages(request, chunk_bytes), timeout=timeout):
-            if message.HasField("result"):
-                result = message.result
-                tensors = {"out": bytearray(result.out_bytes), "lse": bytearray(result.lse_bytes),
-                           "probs": bytearray(result.probs_bytes)}
-            else:
-                chunk = message.chunk
-                tensors[_TENSORS[chunk.tensor]][chunk.offset_bytes:chunk.offset_bytes + len(chunk.data)] = chunk.data
+        try:
+            for message in self._stub.AttendStream(_stream_messages(request, chunk_bytes), timeout=timeout):
+                if message.HasField("result"):
+                    result = message.result
+                    tensors = {"out": bytearray(result.out_bytes), "lse": bytearray(result.lse_bytes),
+                               "probs": bytearray(result.probs_bytes)}
+                else:
+                    chunk = message.chunk
+                    tensors[_TENSORS[chunk.tensor]][chunk.offset_bytes:chunk.offset_bytes + len(chunk.data)] = chunk.data
+        except grpc.RpcError as error:
+            if not tensors:
+                raise
+            raise AttndError.from_rpc_error(error) from None  # the answer had begun: no further attempt
         return result, tensors
 
 

@@ -1,0 +1,99 @@
+"""Which failed calls are made again, against a service that refuses them."""
+
+import concurrent.futures
+import time
+
+import grpc
+import numpy as np
+import pytest
+
+import attnd
+from attnd import _retry
+from attnd.v1 import attention_pb2_grpc as pb_grpc
+from fake_service import MAX_MESSAGE_BYTES, FakeService, Refusal
+
+UNAVAILABLE, RESOURCE_EXHAUSTED = grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.RESOURCE_EXHAUSTED
+
+
+@pytest.fixture
+def service():
+    return FakeService()
+
+
+@pytest.fixture
+def client(service, monkeypatch):
+    monkeypatch.setattr(_retry, "_INITIAL_BACKOFF_SECONDS", 0.001)
+    server = grpc.server(concurrent.futures.ThreadPoolExecutor(max_workers=2))
+    pb_grpc.add_AttentionServiceServicer_to_server(service, server)
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    with attnd.Client(f"127.0.0.1:{port}") as client:
+        yield client
+    server.stop(grace=None).wait()
+
+
+def attend(client, seqlen, **options):
+    q = np.ones((1, seqlen, 1, 64), np.float32)
+    np.testing.assert_array_equal(client.attend(q, q, q, **options).out, q)
+
+
+def attend_in_one_message(client, **options):
+    attend(client, 8, **options)
+
+
+def attend_by_stream(client, **options):
+    attend(client, MAX_MESSAGE_BYTES // (64 * 4), **options)
+
+
+def merge(client, **options):
+    client.merge([np.ones((3, 8), np.float32)], [np.ones(3, np.float32)], **options)
+
+
+every_call = pytest.mark.parametrize("call", [attend_in_one_message, attend_by_stream, merge])
+
+
+@every_call
+def test_unavailable_is_repeated_until_the_fifth_attempt(client, service, call):
+    service.refusals.extend([Refusal(UNAVAILABLE)] * 4)
+    call(client)
+    assert service.calls == 5
+    service.refusals.extend([Refusal(UNAVAILABLE)] * 5)
+    with pytest.raises(attnd.AttndError) as caught:
+        call(client)
+    assert (caught.value.code, caught.value.message, service.calls) == (UNAVAILABLE, "refused", 10)
+
+
+@every_call
+@pytest.mark.parametrize("code", [UNAVAILABLE, RESOURCE_EXHAUSTED])
+def test_a_call_is_repeated_no_sooner_than_the_server_asks(client, service, call, code):
+    service.refusals.append(Refusal(code, pushback_ms="30"))
+    begin = time.monotonic()
+    call(client)
+    assert service.calls == 2 and time.monotonic() - begin >= 0.03
+
+
+@every_call
+@pytest.mark.parametrize("refusal", [Refusal(RESOURCE_EXHAUSTED), Refusal(UNAVAILABLE, pushback_ms="-1"),
+                                     Refusal(UNAVAILABLE, pushback_ms="soon"), Refusal(grpc.StatusCode.INVALID_ARGUMENT),
+                                     Refusal(grpc.StatusCode.INTERNAL)], ids=str)
+def test_other_failures_stand(client, service, call, refusal):
+    service.refusals.append(refusal)
+    with pytest.raises(attnd.AttndError) as caught:
+        call(client)
+    assert (caught.value.code, service.calls) == (refusal.code, 1)
+
+
+def test_a_stream_is_not_repeated_once_the_answer_began(client, service):
+    service.refusals.append(Refusal(UNAVAILABLE, after_result_header=True))
+    with pytest.raises(attnd.AttndError) as caught:
+        attend_by_stream(client)
+    assert (caught.value.code, service.calls) == (UNAVAILABLE, 1)
+
+
+@every_call
+def test_a_wait_past_the_timeout_is_not_begun(client, service, call):
+    service.refusals.append(Refusal(RESOURCE_EXHAUSTED, pushback_ms="3600000"))
+    begin = time.monotonic()
+    with pytest.raises(attnd.AttndError, match="RESOURCE_EXHAUSTED: refused"):
+        call(client, timeout=600)
+    assert service.calls == 1 and time.monotonic() - begin < 60
