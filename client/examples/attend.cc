@@ -1,6 +1,7 @@
 // Causal grouped-query attention over random tensors, computed by a server: the smallest whole
 // program.
 //   attend [target]          target: where the server is, localhost:8001 unless given
+#include <cstddef>
 #include <cstdio>
 #include <random>
 #include <span>
@@ -42,9 +43,9 @@ int main(int argc, char** argv) {
   }
   // [batch, seqlen, heads, head_dim], innermost dimension last; k and v have two heads, which four
   // query heads share each.
-  const std::vector<float> q = RandomTensor(2 * 128 * 8 * 64, 1);
-  const std::vector<float> k = RandomTensor(2 * 128 * 2 * 64, 2);
-  const std::vector<float> v = RandomTensor(2 * 128 * 2 * 64, 3);
+  const std::vector<float> q = RandomTensor(std::size_t{2} * 128 * 8 * 64, 1);
+  const std::vector<float> k = RandomTensor(std::size_t{2} * 128 * 2 * 64, 2);
+  const std::vector<float> v = RandomTensor(std::size_t{2} * 128 * 2 * 64, 3);
 
   const auto reply = (*client)->Attend(Problem(),
                                        {.q = std::as_bytes(std::span(q)),

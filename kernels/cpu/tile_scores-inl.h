@@ -10,6 +10,7 @@
 
 #include <hwy/highway.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 
@@ -212,7 +213,7 @@ inline void SoftmaxStrip(int rows, const PanelSpan& span, const StripState& stat
   }
   for (int r = 0; r < rows; ++r) {
     const auto sum = ExponentiateRow(scores + r * kKeyTile, span, reference[r]);
-    float* l = state.l + r * kLanes;
+    float* l = state.l + std::ptrdiff_t{r} * kLanes;
     hn::Store(hn::MulAdd(hn::Load(d, l), hn::Set(d, factor[r]), sum), d, l);
   }
 }

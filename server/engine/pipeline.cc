@@ -42,15 +42,16 @@ void Pipeline::Submit(std::unique_ptr<Job> job, CallControl control, Done done) 
   const int priority = control.priority;
   Task task{std::move(job), std::move(control), std::move(done), clock_->Now()};
   if (small) return Run(std::move(task));
-  bool crowded = false;
-  {
-    const std::lock_guard lock(mu_);
-    const QueueOrder order(priority, task.submitted, arrivals_++);
-    if (!stopping_) queue_.emplace(order, std::move(task));
-    crowded = IsCrowded();
+  std::unique_lock lock(mu_);
+  if (stopping_) {
+    // Nobody serves the queue any more.
+    lock.unlock();
+    return Fail(std::move(task), ShuttingDown());
   }
-  // Nobody serves the queue any more.
-  if (task.job != nullptr) return Fail(std::move(task), ShuttingDown());
+  const QueueOrder order(priority, task.submitted, arrivals_++);
+  queue_.emplace(order, std::move(task));
+  const bool crowded = IsCrowded();
+  lock.unlock();
   work_.notify_one();
   if (crowded) crowded_.notify_one();
 }

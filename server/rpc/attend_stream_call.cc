@@ -69,7 +69,7 @@ void AttendStreamCall::OnReadDone(bool ok) {
 // A read fails when the client has half-closed, and when the call is over.
 absl::Status AttendStreamCall::WhyNothingCame(absl::Status half_closed) const {
   RETURN_IF_ERROR(watch_.Check());
-  return context_->IsCancelled() ? CallerGone() : half_closed;
+  return context_->IsCancelled() ? CallerGone() : std::move(half_closed);
 }
 
 void AttendStreamCall::HandleHeader(bool ok) {
