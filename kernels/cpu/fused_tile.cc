@@ -65,8 +65,8 @@ HWY_EXPORT(Merge);
 
 bool HasInstructionSet() {
   // Asked once: CPUID takes microseconds in a virtual machine.
-  static const bool has = (hwy::SupportedTargets() & HWY_TARGETS) != 0;
-  return has;
+  static const bool kHas = (hwy::SupportedTargets() & HWY_TARGETS) != 0;
+  return kHas;
 }
 
 std::int64_t PartialStateFloats(std::int64_t rows, std::int64_t head_dim_v) {
