@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "kernels/attention_shape.h"
 #include "kernels/cpu/fused_tile.h"
+#include "kernels/cpu/without_probs.h"
 
 namespace attnd::cpu {
 namespace {
@@ -173,8 +174,7 @@ absl::Status SupportsFused(const AttentionParams& p, const DeviceTraits& device)
   if (device.backend != Backend::kCpu)
     return absl::UnimplementedError("cpu_fused: runs on the CPU only");
   if (!HasInstructionSet()) return absl::UnimplementedError("cpu_fused: needs SSE4 or better");
-  if (p.probs) return absl::UnimplementedError("cpu_fused: does not write probs");
-  return absl::OkStatus();
+  return CheckWithoutProbs(p, "fused");
 }
 
 // The most splits, over all sequences, that any lengths within the shapes can make. Of packed

@@ -1,5 +1,6 @@
 #include "kernels/reference/online.h"
 
+#include "kernels/cpu/without_probs.h"
 #include "kernels/online_softmax.h"
 #include "kernels/reference/row_block.h"
 
@@ -42,9 +43,7 @@ void AttendBlock(const AttentionParams& p, const RowBlock& block) {
 }
 
 absl::Status Supports(const AttentionParams& p, const DeviceTraits&) {
-  if (p.probs != nullptr)
-    return absl::UnimplementedError("probs: the online algorithm does not have them");
-  return absl::OkStatus();
+  return CheckWithoutProbs(p, "online");
 }
 
 std::int64_t WorkspaceBytes(const AttentionParams&, const DeviceTraits&) { return 0; }
