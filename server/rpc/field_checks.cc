@@ -14,8 +14,8 @@ absl::Status CheckRange(absl::string_view field, std::int64_t value, std::int64_
 absl::Status CheckCount(absl::string_view list, std::int64_t count, std::int64_t needed,
                         absl::string_view meaning) {
   if (count == needed) return absl::OkStatus();
-  return FieldError(
-      list, absl::StrCat("has ", count, " entries, accepted: ", needed, " (", meaning, ")"));
+  return FieldError(list, absl::StrCat("has ", count, count == 1 ? " entry" : " entries",
+                                       ", accepted: ", needed, " (", meaning, ")"));
 }
 
 absl::StatusOr<std::int64_t> CheckedBytes(absl::string_view what,

@@ -206,7 +206,7 @@ absl::Status SpecReader::FillScoreView(absl::string_view name, const v1::ScoreSh
                          absl::string_view full_name, std::int64_t full) {
     if (value == 1 || value == full) return absl::OkStatus();
     return Refused(absl::StrCat(name, "_shape.", dimension), value,
-                   absl::StrCat("1, ", full, " (", full_name, ")"));
+                   absl::StrCat(full == 1 ? "" : "1, ", full, " (", full_name, ")"));
   };
   RETURN_IF_ERROR(check("batch", shape.batch(), "batch_size", p.batch_size));
   RETURN_IF_ERROR(check("heads", shape.heads(), "num_heads", p.num_heads));

@@ -195,7 +195,7 @@ const Rejection kRejections[] = {
     {"WrongLongest", kPacked, [](S s) { s.set_seqlen_q(4); }, "seqlen_q",
      "seqlen_q: is 4, accepted: 3 (the longest sequence of cu_seqlens_q), or 0"},
     {"LengthsQTooFew", kDense, [](S s) { s.add_lengths_q(1); }, "lengths_q",
-     "lengths_q: has 1 entries, accepted: 2 (batch_size)"},
+     "lengths_q: has 1 entry, accepted: 2 (batch_size)"},
     {"LengthsKTooMany", kDense,
      [](S s) {
        for (int i = 0; i < 3; ++i) s.add_lengths_k(1);
@@ -242,6 +242,12 @@ const Rejection kRejections[] = {
 
     {"MaskBatch", kDense, [](S s) { SetShape(s.mutable_mask_shape(), 3, 4, 3, 5); },
      "mask_shape.batch", "mask_shape.batch: is 3, accepted: 1, 2 (batch_size)"},
+    {"MaskBatchOfOneSequence", kDense,
+     [](S s) {
+       s.set_batch_size(1);
+       SetShape(s.mutable_mask_shape(), 3, 4, 3, 5);
+     },
+     "mask_shape.batch", "mask_shape.batch: is 3, accepted: 1 (batch_size)"},
     {"MaskHeads", kDense, [](S s) { SetShape(s.mutable_mask_shape(), 2, 2, 3, 5); },
      "mask_shape.heads", "mask_shape.heads: is 2, accepted: 1, 4 (num_heads)"},
     {"MaskRows", kDense, [](S s) { SetShape(s.mutable_mask_shape(), 2, 4, 0, 5); },
