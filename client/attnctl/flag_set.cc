@@ -41,9 +41,8 @@ absl::Status ParseFlag(absl::string_view text, float& value) {
 }
 
 absl::Status ParseFlag(absl::string_view text, absl::Duration& value) {
-  return absl::ParseDuration(text, &value) && value > absl::ZeroDuration()
-             ? absl::OkStatus()
-             : NotAccepted(text, "a time such as 500ms or 10s");
+  if (!absl::ParseDuration(text, &value)) return NotAccepted(text, "a time such as 500ms or 10s");
+  return value > absl::ZeroDuration() ? absl::OkStatus() : NotAccepted(text, "above zero");
 }
 
 std::vector<std::string> SplitFlagList(absl::string_view text) {

@@ -33,7 +33,7 @@ std::string Help() {
       &help,
       "\nattnctl COMMAND --help lists the flags of a command; attnctl --version prints the "
       "version.\n"
-      "Exit codes: 0 success, 1 a failed call or verification, 2 a wrong command line.\n");
+      "Exit codes: 0 success, 1 a failed call, file or verification, 2 a wrong command line.\n");
   return help;
 }
 

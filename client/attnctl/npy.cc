@@ -1,7 +1,6 @@
 #include "client/attnctl/npy.h"
 
 #include <cerrno>
-#include <cstring>
 #include <fstream>
 #include <iterator>
 #include <optional>
@@ -23,6 +22,11 @@ absl::Status Damaged(absl::string_view what) {
   return absl::InvalidArgumentError(absl::StrCat("not a sound .npy file: ", what));
 }
 
+// The code and the words of the system's last error.
+absl::Status FileError(const std::string& path) {
+  return absl::ErrnoToStatus(errno != 0 ? errno : EIO, path);
+}
+
 // Reads the header, which is a Python dictionary: {'descr': '<f4', 'fortran_order': False, 'shape':
 // (2, 3), }.
 class HeaderReader {
@@ -42,7 +46,7 @@ class HeaderReader {
       return Damaged("the header lacks descr, fortran_order or shape");
     }
     if (*fortran_order_)
-      return absl::UnimplementedError("the array is in Fortran order; save it in C order");
+      return absl::InvalidArgumentError("the array is in Fortran order; C order is accepted");
     return NpyArray{.descr = *descr_, .shape = *shape_, .data = {}};
   }
 
@@ -70,7 +74,7 @@ class HeaderReader {
     if (!key || !Take(":")) return Damaged("the header is not a dictionary of strings");
     if (*key == "descr") {
       descr_ = TakeString();
-      if (!descr_) return absl::UnimplementedError("arrays of structures are not read");
+      if (!descr_) return absl::InvalidArgumentError("arrays of structures are not read");
     } else if (*key == "fortran_order") {
       fortran_order_ = Take("True");
       if (!*fortran_order_ && !Take("False")) return Damaged("fortran_order is no truth value");
@@ -110,14 +114,15 @@ class HeaderReader {
 absl::StatusOr<std::int64_t> ElementBytes(absl::string_view descr) {
   std::int64_t size = 0;
   if (descr.size() < 3 || !absl::SimpleAtoi(descr.substr(2), &size) || size < 1 || size > 16) {
-    return absl::UnimplementedError(absl::StrCat("type \"", descr, "\" is not read"));
+    return absl::InvalidArgumentError(absl::StrCat("type \"", descr, "\" is not read"));
   }
   if (descr[0] == '>')
-    return absl::UnimplementedError(absl::StrCat("type \"", descr, "\" is big-endian"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("type \"", descr, "\" is big-endian; little-endian is accepted"));
   if (descr[0] != '<' && descr[0] != '|' && descr[0] != '=')
     return Damaged("descr has no byte order");
   if (!absl::StrContains("fbiuV", descr[1])) {
-    return absl::UnimplementedError(absl::StrCat("type \"", descr, "\" is not read"));
+    return absl::InvalidArgumentError(absl::StrCat("type \"", descr, "\" is not read"));
   }
   return size;
 }
@@ -138,7 +143,7 @@ absl::StatusOr<absl::string_view> TakeHeader(absl::string_view& file) {
   if (file.size() < 2) return Damaged("it ends in the header");
   const int version = static_cast<unsigned char>(file[0]);
   if (version < 1 || version > 3)
-    return absl::UnimplementedError(absl::StrCat("version ", version, " is not read"));
+    return absl::InvalidArgumentError(absl::StrCat("version ", version, " is not read"));
   const std::size_t length_bytes = version == 1 ? 2 : 4;
   file.remove_prefix(2);
   if (file.size() < length_bytes) return Damaged("it ends in the header");
@@ -181,9 +186,9 @@ absl::StatusOr<NpyArray> ParseNpy(absl::string_view file) {
 
 absl::StatusOr<NpyArray> ReadNpy(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
-  if (!in) return absl::NotFoundError(absl::StrCat(path, ": ", std::strerror(errno)));
+  if (!in) return FileError(path);
   const std::string file{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
-  if (in.bad()) return absl::UnavailableError(absl::StrCat(path, ": ", std::strerror(errno)));
+  if (in.bad()) return FileError(path);
   absl::StatusOr<NpyArray> array = ParseNpy(file);
   if (array.ok()) return array;
   return absl::Status(array.status().code(), absl::StrCat(path, ": ", array.status().message()));
@@ -204,7 +209,7 @@ absl::Status WriteNpy(const std::string& path, absl::string_view descr,
   out.write(header.data(), static_cast<std::streamsize>(header.size()));
   out.write(reinterpret_cast<const char*>(data.data()), static_cast<std::streamsize>(data.size()));
   out.close();
-  if (!out) return absl::UnavailableError(absl::StrCat(path, ": ", std::strerror(errno)));
+  if (!out) return FileError(path);
   return absl::OkStatus();
 }
 

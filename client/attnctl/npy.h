@@ -22,13 +22,14 @@ struct NpyArray {
 };
 
 // The contents of a file. InvalidArgument for what is not a .npy file or is damaged: the data must
-// have exactly the size that the header says. Unimplemented for arrays in Fortran order,
-// big-endian, of structures or of objects.
+// have exactly the size that the header says; also for arrays in Fortran order, big-endian, of
+// structures or of objects.
 absl::StatusOr<NpyArray> ParseNpy(absl::string_view file);
 
+// Reads a file. Also the code of the system's error, with its words.
 absl::StatusOr<NpyArray> ReadNpy(const std::string& path);
 
-// Writes version 1. Replaces the file.
+// Writes version 1. Replaces the file. The code of the system's error, with its words.
 absl::Status WriteNpy(const std::string& path, absl::string_view descr,
                       const std::vector<std::int64_t>& shape, std::span<const std::byte> data);
 

@@ -196,7 +196,7 @@ TEST_F(AttnctlTest, FilesThatDoNotFitAreNamed) {
       {absl::StrCat("attend", files, out, " --cu-seqlens-q 0,9 --cu-seqlens-k 0,12"),
        "packed sequences are [total, heads, head_dim]"},
       {absl::StrCat("attend", files, " --out /no/such/folder/out.npy"),
-       "/no/such/folder/out.npy: "}};
+       "attnctl: NOT_FOUND: /no/such/folder/out.npy: No such file or directory"}};
   for (const auto& [command, text] : cases) {
     const Ran run = WithServer(command);
     EXPECT_EQ(run.exit_code, 1) << command;

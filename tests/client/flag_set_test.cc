@@ -65,7 +65,9 @@ TEST_F(FlagSetTest, ErrorsNameTheFlagAndWhatIsAccepted) {
   EXPECT_EQ(Parse({"--count=ten"}).message(), "--count: \"ten\" is not a whole number");
   EXPECT_EQ(Parse({"--list=1,,2"}).message(), "--list: \"\" is not a whole number");
   EXPECT_EQ(Parse({"--on=maybe"}).message(), "--on: \"maybe\" is not true or false");
-  EXPECT_EQ(Parse({"--time=-1s"}).message(), "--time: \"-1s\" is not a time such as 500ms or 10s");
+  EXPECT_EQ(Parse({"--time=1"}).message(), "--time: \"1\" is not a time such as 500ms or 10s");
+  EXPECT_EQ(Parse({"--time=0s"}).message(), "--time: \"0s\" is not above zero");
+  EXPECT_EQ(Parse({"--time=-1s"}).message(), "--time: \"-1s\" is not above zero");
 }
 
 TEST_F(FlagSetTest, HelpListsEveryFlag) {

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <random>
 #include <string>
+#include <tuple>
 
 #include "absl/strings/str_cat.h"
 
@@ -99,18 +100,28 @@ TEST(NpyTest, ShapesThatOverflowAreRefused) {
 }
 
 TEST(NpyTest, WhatIsNotReadSaysSo) {
-  const auto code = [](const std::string& descr, const std::string& order) {
-    return ParseNpy(File(absl::StrCat("{'descr': ", descr, ", 'fortran_order': ", order,
-                                      ", 'shape': (1,), }"),
-                         std::string(8, 'x')))
-        .status()
-        .code();
-  };
-  EXPECT_EQ(code("'>f8'", "False"), absl::StatusCode::kUnimplemented);
-  EXPECT_EQ(code("'<f8'", "True"), absl::StatusCode::kUnimplemented);
-  EXPECT_EQ(code("'|O8'", "False"), absl::StatusCode::kUnimplemented);
-  EXPECT_EQ(code("'<c8'", "False"), absl::StatusCode::kUnimplemented);
-  EXPECT_EQ(code("[('a', '<f8')]", "False"), absl::StatusCode::kUnimplemented);
+  const std::tuple<const char*, const char*, const char*> cases[] = {
+      {"'>f8'", "False", "type \">f8\" is big-endian; little-endian is accepted"},
+      {"'<f8'", "True", "the array is in Fortran order; C order is accepted"},
+      {"'|O8'", "False", "type \"|O8\" is not read"},
+      {"'<c8'", "False", "type \"<c8\" is not read"},
+      {"[('a', '<f8')]", "False", "arrays of structures are not read"}};
+  for (const auto& [descr, order, text] : cases) {
+    const auto array = ParseNpy(
+        File(absl::StrCat("{'descr': ", descr, ", 'fortran_order': ", order, ", 'shape': (1,), }"),
+             std::string(8, 'x')));
+    EXPECT_EQ(array.status().code(), absl::StatusCode::kInvalidArgument) << descr;
+    EXPECT_EQ(Message(array), text);
+  }
+}
+
+TEST(NpyTest, AFileThatCannotBeWrittenIsReportedInTheSystemsWords) {
+  const absl::Status no_folder = WriteNpy("/no/such/folder/out.npy", "|b1", {0}, {});
+  EXPECT_EQ(no_folder.code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(no_folder.message(), "/no/such/folder/out.npy: No such file or directory");
+  const absl::Status full = WriteNpy("/dev/full", "|b1", {0}, {});
+  EXPECT_EQ(full.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(full.message(), "/dev/full: No space left on device");
 }
 
 TEST(NpyTest, BrokenHeadersAreRefused) {
