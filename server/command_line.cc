@@ -99,6 +99,8 @@ class CommandLineParser {
       return absl::OkStatus();
     }
     if (flag == "print-config") return SetAction(Action::kPrintConfig, value.has_value());
+    // Without a value it has been seen before anything else: see ParseCommandLine.
+    if (flag == "help") return absl::InvalidArgumentError("takes no value");
     if (flag == "version") return SetAction(Action::kPrintVersion, value.has_value());
     if (const SettingField* field = FindBooleanSetting(flag)) {
       return SetFromText(*field, value.value_or("true"), &flags_);

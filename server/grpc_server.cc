@@ -44,12 +44,13 @@ void AddTransport(const ServerOptions& options, grpc::ServerBuilder* builder) {
 
 absl::Status AddListeners(const ServerOptions& options, grpc::ServerBuilder* builder, int* port) {
   if (options.grpc_port != ServerOptions::kNoPort) {
-    RETURN_IF_ERROR(CheckTcpPortIsFree(options.bind_address, options.grpc_port));
+    RETURN_IF_ERROR(WithFlags(CheckTcpPortIsFree(options.bind_address, options.grpc_port),
+                              "--bind-address, --grpc-port"));
     builder->AddListeningPort(HostPort(options.bind_address, options.grpc_port),
                               grpc::InsecureServerCredentials(), port);
   }
   if (!options.unix_socket.empty()) {
-    RETURN_IF_ERROR(CheckUnixSocketIsFree(options.unix_socket));
+    RETURN_IF_ERROR(WithFlags(CheckUnixSocketIsFree(options.unix_socket), "--unix-socket"));
     builder->AddListeningPort(absl::StrCat("unix:", options.unix_socket),
                               grpc::InsecureServerCredentials());
   }

@@ -38,4 +38,9 @@ absl::Status CheckUnixSocketIsFree(const std::string& path) {
   return absl::OkStatus();
 }
 
+absl::Status WithFlags(const absl::Status& status, absl::string_view flags) {
+  if (status.ok()) return status;
+  return absl::Status(status.code(), absl::StrCat(status.message(), " (", flags, ")"));
+}
+
 }  // namespace attnd

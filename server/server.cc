@@ -8,6 +8,7 @@
 #include "grpcpp/health_check_service_interface.h"
 #include "kernels/status_macros.h"
 #include "server/grpc_server.h"
+#include "server/listen_check.h"
 #include "server/port_file.h"
 #include "server/telemetry/log.h"
 
@@ -74,9 +75,10 @@ absl::Status Server::StartGrpc() {
 
 absl::Status Server::StartHttp() {
   if (options_.http_port == ServerOptions::kNoPort) return absl::OkStatus();
-  ASSIGN_OR_RETURN(
-      http_, HttpEndpoint::Create({.address = options_.http_address, .port = options_.http_port},
-                                  metrics_, [this] { return Ready(); }));
+  auto http = HttpEndpoint::Create({.address = options_.http_address, .port = options_.http_port},
+                                   metrics_, [this] { return Ready(); });
+  if (!http.ok()) return WithFlags(http.status(), "--http-address, --http-port");
+  http_ = *std::move(http);
   return absl::OkStatus();
 }
 

@@ -267,7 +267,7 @@ TEST(DaemonTest, ATakenGrpcPortIsAClearError) {
   EXPECT_EQ(second.exit_code, 1);
   EXPECT_THAT(LastLine(second.err),
               HasSubstr(absl::StrCat("cannot listen on 127.0.0.1:", first.grpc_port(),
-                                     ": Address already in use")));
+                                     ": Address already in use (--bind-address, --grpc-port)")));
 }
 
 TEST(DaemonTest, ATakenHttpPortIsAClearError) {
@@ -278,7 +278,7 @@ TEST(DaemonTest, ATakenHttpPortIsAClearError) {
   EXPECT_EQ(second.exit_code, 1);
   EXPECT_THAT(LastLine(second.err),
               HasSubstr(absl::StrCat("cannot listen on 127.0.0.1:", first.http_port(),
-                                     ": Address already in use")));
+                                     ": Address already in use (--http-address, --http-port)")));
 }
 
 TEST(DaemonTest, AnAddressOfAnotherMachineIsAClearError) {
@@ -312,7 +312,8 @@ TEST(DaemonTest, AUnixSocketInUseIsNotTakenOver) {
       {"--backend=cpu", "--grpc-port=-1", "--http-port=0", absl::StrCat("--unix-socket=", path)});
   EXPECT_EQ(second.exit_code, 1);
   EXPECT_THAT(LastLine(second.err),
-              HasSubstr(absl::StrCat("cannot listen on ", path, ": Address already in use")));
+              HasSubstr(absl::StrCat("cannot listen on ", path,
+                                     ": Address already in use (--unix-socket)")));
 }
 
 TEST(DaemonTest, AUnixSocketLeftBehindIsTakenOver) {

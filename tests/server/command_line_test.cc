@@ -81,6 +81,7 @@ TEST(CommandLineTest, HelpWinsOverErrors) {
 TEST(CommandLineTest, AnUnknownFlagIsNamedWithTheNearestKnownOne) {
   EXPECT_EQ(ErrorOf({"--grpc-prt=1"}), "--grpc-prt: unknown flag; did you mean --grpc-port?");
   EXPECT_EQ(ErrorOf({"--frobnicate"}), "--frobnicate: unknown flag");
+  EXPECT_EQ(ErrorOf({"--hlep"}), "--hlep: unknown flag; did you mean --help?");
   EXPECT_EQ(ErrorOf({"--no-grpc-port"}), "--no-grpc-port: unknown flag; did you mean --grpc-port?");
 }
 
@@ -103,6 +104,7 @@ TEST(CommandLineTest, AMissingValueIsNamedWithWhatIsAccepted) {
 
 TEST(CommandLineTest, AValueWhereNoneBelongsIsRefused) {
   EXPECT_EQ(ErrorOf({"--version=1"}), "--version: takes no value");
+  EXPECT_EQ(ErrorOf({"--help=x"}), "--help: takes no value");
   EXPECT_EQ(ErrorOf({"--no-reflection=true"}), "--no-reflection: takes no value");
 }
 
