@@ -102,10 +102,10 @@ absl::Status Supports(const AttentionParams&, const DeviceTraits&) { return absl
 std::int64_t WorkspaceBytes(const AttentionParams&, const DeviceTraits&) { return 0; }
 
 absl::Status Run(const AttentionParams& p, const ExecutionContext& context) {
-  RunTasks(context.parallel_for, p.batch_size * p.num_heads, [&p](std::int64_t task) {
-    for (std::int64_t row = 0; row < p.seqlen_q; ++row) {
-      ComputeRow(p, task / p.num_heads, task % p.num_heads, row);
-    }
+  const std::int64_t num_tasks = p.batch_size * p.num_heads * p.seqlen_q;
+  RunTasks(context.parallel_for, num_tasks, [&p](std::int64_t task) {
+    const std::int64_t head = task / p.seqlen_q;
+    ComputeRow(p, head / p.num_heads, head % p.num_heads, task % p.seqlen_q);
   });
   return absl::OkStatus();
 }
