@@ -14,6 +14,7 @@
 #include "server/engine/exceptions.h"
 #include "server/engine/job.h"
 #include "server/engine/pipeline.h"
+#include "server/engine/stoppable_compute.h"
 #include "server/telemetry/metrics.h"
 
 namespace attnd {
@@ -38,6 +39,12 @@ std::int64_t MergeBytes(const MergeParams& p) {
   return RoundUpToBuffer(parts_bytes + p.rows * p.dim * SizeOf(p.out_dtype) + lse_bytes);
 }
 
+// Of each element of each part, a product and a sum.
+double MergeFlops(const MergeParams& p) {
+  return 2.0 * static_cast<double>(p.num_parts) * static_cast<double>(p.rows) *
+         static_cast<double>(p.dim);
+}
+
 // Bytes of the problem's inputs and results, without what lies between them in their blocks.
 std::int64_t TensorBytes(const AttentionPlan& plan) {
   std::int64_t bytes = 0;
@@ -58,11 +65,16 @@ class HostMerge : public MergeJob {
       : params_(params), host_(host), clock_(clock), reservation_(std::move(reservation)) {}
 
   absl::Status Run(const CallControl& control) override {
-    DeviceWork work;
-    work.compute = [this](const ExecutionContext& context) {
-      return WithoutExceptions([&] { return RunMerge(params_, context); });
+    const auto check = [&] { return control.Check(clock_->Now()); };
+    const auto merge = [this](const ExecutionContext& context) {
+      return RunMerge(params_, context);
     };
-    return host_->Run(work, [&] { return control.Check(clock_->Now()); }).status();
+    DeviceWork work;
+    work.compute = [&](const ExecutionContext& context) {
+      return WithoutExceptions(
+          [&] { return ComputeUnlessStopped(context, MergeFlops(params_), check, merge); });
+    };
+    return host_->Run(work, check).status();
   }
 
  private:

@@ -21,7 +21,8 @@ namespace attnd {
 // How a caller's wish to stop reaches work that waits or runs.
 struct CallControl {
   absl::Time deadline = absl::InfiniteFuture();
-  // May be empty. Called from any thread, also under the engine's locks: quick, and never back into the engine.
+  // May be empty. Called from any thread, from several at once, also under the engine's locks:
+  // quick, and never back into the engine.
   std::function<bool()> cancelled = nullptr;
   int priority = 0;  // among those that wait, each level counts as having arrived a second earlier (QueueOrder)
 
@@ -51,8 +52,8 @@ class AttentionJob {
 class MergeJob {
  public:
   virtual ~MergeJob() = default;
-  // Merges on this thread; blocks only as long as that takes. Errors: DeadlineExceeded and Cancelled before it begins;
-  // those of the device.
+  // Merges on this thread; blocks only as long as that takes. Errors: DeadlineExceeded and
+  // Cancelled, also while it merges, and then the output is incomplete; those of the device.
   virtual absl::Status Run(const CallControl& control) = 0;
 };
 
@@ -74,9 +75,11 @@ class Engine {
   virtual void Admit(AttentionPlan plan, CallControl control,
                      std::function<void(absl::StatusOr<std::unique_ptr<AttentionJob>>)> admitted) = 0;
 
-  // Runs an admitted job whose inputs are complete and calls `done` once, on this thread or another, with the job if it
-  // succeeded. Errors: DeadlineExceeded and Cancelled, within milliseconds while the job waits for its turn and else before
-  // its next stage; those of the device; Unavailable when the engine ends or the device fails first.
+  // Runs an admitted job whose inputs are complete and calls `done` once, on this thread or
+  // another, with the job if it succeeded. Errors: DeadlineExceeded and Cancelled, within
+  // milliseconds while the job waits for its turn, before the next task where the CPU computes it,
+  // and else before the next stage; those of the device; Unavailable when the engine ends or the
+  // device fails first.
   virtual void Submit(std::unique_ptr<AttentionJob> job, CallControl control,
                       std::function<void(absl::StatusOr<std::unique_ptr<AttentionJob>>)> done) = 0;
 

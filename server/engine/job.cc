@@ -6,6 +6,7 @@
 #include "kernels/attention_shape.h"
 #include "kernels/status_macros.h"
 #include "server/engine/exceptions.h"
+#include "server/engine/stoppable_compute.h"
 
 namespace attnd {
 namespace {
@@ -61,8 +62,7 @@ void Job::Start(Reservation reservation) {
   WriteArray(problem.sinks, plan_.small_input(SmallInput::kSinks), block);
 }
 
-absl::Status Job::Run(Device& device, Device& host,
-                      absl::FunctionRef<absl::Status()> before_stage) {
+absl::Status Job::Run(Device& device, Device& host, absl::FunctionRef<absl::Status()> check) {
   DeviceWork work;
   work.workspace = workspace_.data();
   work.workspace_bytes = plan_.workspace_bytes;
@@ -76,27 +76,30 @@ absl::Status Job::Run(Device& device, Device& host,
     work.device_output = output;
     work.output_bytes = plan_.output_bytes;
   }
-  work.compute = [this, input, output](const ExecutionContext& context) {
-    return WithoutExceptions([&] { return Compute(context, input, output); });
+  work.compute = [&](const ExecutionContext& context) {
+    return WithoutExceptions([&] { return Compute(context, input, output, check); });
   };
-  ASSIGN_OR_RETURN(seconds_.stages, (plan_.runs_on_host ? host : device).Run(work, before_stage));
+  ASSIGN_OR_RETURN(seconds_.stages, (plan_.runs_on_host ? host : device).Run(work, check));
   KeepOnlyOutputs();
   return absl::OkStatus();
 }
 
 absl::Status Job::Compute(const ExecutionContext& device_context, std::byte* input,
-                          std::byte* output) const {
+                          std::byte* output, absl::FunctionRef<absl::Status()> check) const {
   // Nothing to write: a launch without blocks would be an error.
   if (plan_.output_bytes == 0) return absl::OkStatus();
   const AttentionParams params =
       BindParams(plan_, input, output, static_cast<std::byte*>(device_context.workspace));
-  ExecutionContext context = device_context;
-  if (AttentionFlops(params) < kSerialFlops) context.parallel_for = nullptr;
-  RETURN_IF_ERROR(plan_.kernel->run(params, context));
-  if (!plan_.problem.want_diagnostics) return absl::OkStatus();
-  return RunDiagnostics(
-      params, context,
-      reinterpret_cast<AttentionDiagnostics*>(output + plan_.diagnostics.offset_bytes));
+  const double flops = AttentionFlops(params);
+  ExecutionContext job_context = device_context;
+  if (flops < kSerialFlops) job_context.parallel_for = nullptr;
+  return ComputeUnlessStopped(job_context, flops, check, [&](const ExecutionContext& context) {
+    RETURN_IF_ERROR(plan_.kernel->run(params, context));
+    if (!plan_.problem.want_diagnostics) return absl::OkStatus();
+    return RunDiagnostics(
+        params, context,
+        reinterpret_cast<AttentionDiagnostics*>(output + plan_.diagnostics.offset_bytes));
+  });
 }
 
 void Job::KeepOnlyOutputs() {

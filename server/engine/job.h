@@ -23,8 +23,9 @@ class Job : public AttentionJob {
   // the input block.
   void Start(Reservation reservation);
   // Runs on `device`, which is the one that the buffers come from, or, for a plan that runs on the
-  // host, `host`. Then gives back all memory but that of the outputs.
-  absl::Status Run(Device& device, Device& host, absl::FunctionRef<absl::Status()> before_stage);
+  // host, `host`. Then gives back all memory but that of the outputs. An error of `check` ends the
+  // work: it is asked before each stage and, from several threads at once, while the CPU computes.
+  absl::Status Run(Device& device, Device& host, absl::FunctionRef<absl::Status()> check);
   void AddQueueTime(absl::Duration waited) { seconds_.queue += absl::ToDoubleSeconds(waited); }
 
   const AttentionPlan& plan() const override { return plan_; }
@@ -36,7 +37,8 @@ class Job : public AttentionJob {
  private:
   absl::Status TakeBuffers(Device& device);
   // Computes where the inputs lie, and writes the outputs there.
-  absl::Status Compute(const ExecutionContext& context, std::byte* input, std::byte* output) const;
+  absl::Status Compute(const ExecutionContext& device_context, std::byte* input, std::byte* output,
+                       absl::FunctionRef<absl::Status()> check) const;
   void ReleaseBuffers();
   void KeepOnlyOutputs();
 

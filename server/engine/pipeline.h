@@ -39,8 +39,8 @@ class Pipeline {
   ~Pipeline();
 
   // Runs the job when its turn comes and calls `done` once, on a thread of the pipeline. The
-  // deadline and cancellation are looked at while the job waits, every kWatchInterval, and before
-  // each stage. A small job on a device with unified memory runs on the calling thread at once:
+  // deadline and cancellation are looked at while the job waits, every kWatchInterval, before each
+  // stage and, where the CPU computes, between its tasks. A small job on a device with unified memory runs on the calling thread at once:
   // handing it to a worker would cost more than it does.
   void Submit(std::unique_ptr<Job> job, CallControl control, Done done);
 

@@ -251,6 +251,23 @@ TEST_P(EngineTest, CancellationAndDeadlineAreSeenBeforeEachStage) {
   ExpectNothingHeld();
 }
 
+// The fourth look comes after those before each stage: only a computation that is looked at on its
+// way can be stopped by it.
+TEST_P(EngineTest, AComputationIsStoppedOnItsWayAndItsResultIsNeverSeen) {
+  AttentionProblem problem = LargeProblem();
+  problem.algorithm = "reference";
+  JobOr job = Admit(problem);
+  ASSERT_TRUE(job.ok()) << job.status();
+  FillInputs(**job, 1.0f);
+  std::atomic<int> looks{0};
+  CallControl control;
+  control.cancelled = [&looks] { return ++looks > 3; };
+  EXPECT_EQ(Submit(*std::move(job), control).status().code(), absl::StatusCode::kCancelled);
+  ExpectNothingHeld();
+  EXPECT_THAT(metrics_.TextExposition(), HasSubstr("attnd_compute_seconds_count 0\n"));
+  EXPECT_TRUE(Compute(problem, 1.0f).ok());
+}
+
 TEST_P(EngineTest, StagesOfTwoJobsOverlap) {
   // Each job waits, in the stage before its computation, until the other has come there too:
   // without overlap neither would ever go on.
@@ -486,6 +503,31 @@ TEST_P(EngineTest, AnEngineWithoutMetricsWorks) {
   engine_.reset();
   engine_ = CreateEngine({}, *device_, nullptr);
   EXPECT_TRUE(Compute(SmallProblem(), 1.0f).ok());
+}
+
+// The computation would take minutes.
+TEST(EngineOnCpuTest, ADeadlineThatPassesDuringAComputationFreesItsWorker) {
+  const std::unique_ptr<Device> device = *CreateCpuDevice({.num_threads = 2});
+  const std::unique_ptr<Engine> engine = CreateEngine({.num_workers = 1}, *device, nullptr);
+  const auto compute_within = [&](absl::Duration time, const AttentionProblem& problem) {
+    std::promise<JobOr> promise;
+    engine->Admit(*MakeAttentionPlan(problem, device->info().traits), {}, [&](JobOr job) {
+      ASSERT_TRUE(job.ok()) << job.status();
+      FillInputs(**job, 1.0f);
+      CallControl control;
+      control.deadline = absl::Now() + time;
+      engine->Submit(*std::move(job), control,
+                     [&promise](JobOr done) { promise.set_value(std::move(done)); });
+    });
+    return promise.get_future().get().status();
+  };
+  AttentionProblem problem = MakeProblem(50'000, 50'000, 64);
+  problem.algorithm = "reference";
+  const absl::Time start = absl::Now();
+  EXPECT_EQ(compute_within(absl::Milliseconds(100), problem).code(),
+            absl::StatusCode::kDeadlineExceeded);
+  EXPECT_TRUE(compute_within(absl::InfiniteDuration(), LargeProblem()).ok());
+  EXPECT_LT(absl::Now(), start + absl::Seconds(20));
 }
 
 // On a CUDA device the reference is host code: it computes in staging memory and leaves the device
