@@ -119,7 +119,7 @@ ExitCode Server::Drain(WaitForStop wait_for_stop) {
        {"drain_delay", absl::FormatDuration(options_.drain_delay)},
        {"drain_timeout", absl::FormatDuration(options_.drain_timeout)}});
   StopBeingReady();
-  if (wait_for_stop(options_.drain_delay)) return CutShort("second signal");
+  bool at_once = wait_for_stop(options_.drain_delay);
   engine_->StartDraining();
   Log(spdlog::level::info, "refusing new requests",
       {{"requests_in_flight", engine_->requests_in_flight()}});
@@ -132,7 +132,8 @@ ExitCode Server::Drain(WaitForStop wait_for_stop) {
       ShutDownGrpc(absl::ZeroDuration());
       return code;
     }
-    if (wait_for_stop(kIdleCheckInterval)) return CutShort("second signal");
+    if (at_once) return CutShort("second signal");
+    at_once = wait_for_stop(kIdleCheckInterval);
   }
   if (!ShutDownGrpc(kLastResultsGrace)) return CutShort("calls that do not end");
   Log(spdlog::level::info, "server stopped");

@@ -39,8 +39,8 @@ class Server {
   //   2. new requests are refused with UNAVAILABLE, those in flight go on, for drain_timeout at
   //   most;
   //   3. what is left is cancelled and the connections are closed.
-  // A second signal goes to the end at once. A device that fails for good does too, after what is
-  // in flight has been told. After any code but kOk work may still hang on the device, and
+  // A second signal goes to the end at once, which is kDrainCutShort only if something was in
+  // flight. A device that fails for good does too, after what is in flight has been told. After any code but kOk work may still hang on the device, and
   // destroying the server would wait for it.
   ExitCode Run(WaitForStop wait_for_stop);
 

@@ -210,8 +210,23 @@ TEST(DaemonTest, ADrainBeginsWithReadinessWhileEverythingIsStillServed) {
 
   daemon.Signal(SIGTERM);
   const Ended ended = daemon.Wait();
-  EXPECT_EQ(ended.exit_code, 4) << ended.err;
-  EXPECT_THAT(LastLine(ended.err), HasSubstr("drain cut short reason=\"second signal\""));
+  EXPECT_EQ(ended.exit_code, 0) << ended.err;
+  EXPECT_THAT(LastLine(ended.err), HasSubstr("server stopped"));
+}
+
+TEST(DaemonTest, ASecondSignalCutsShortWhatIsInFlight) {
+  for (const char* stage : {"--drain-delay=1h", "--drain-timeout=1h"}) {
+    DaemonProcess daemon({stage});
+    ASSERT_TRUE(daemon.running()) << daemon.Wait().err;
+    const UnfinishedStream stream(daemon);
+    daemon.Signal(SIGTERM);
+    ASSERT_TRUE(daemon.WaitForLog("draining"));
+    daemon.Signal(SIGTERM);
+    const Ended ended = daemon.Wait();
+    EXPECT_EQ(ended.exit_code, 4) << ended.err;
+    EXPECT_THAT(LastLine(ended.err),
+                HasSubstr("drain cut short reason=\"second signal\" requests_in_flight=1"));
+  }
 }
 
 TEST(DaemonTest, ADrainFinishesWhatIsInFlightAndRefusesWhatIsNew) {
