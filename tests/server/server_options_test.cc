@@ -36,7 +36,7 @@ TEST(ServerOptionsTest, DefaultsAreThoseOfTheSchema) {
   EXPECT_EQ(options.rpc.version, "0.1.0");
   EXPECT_EQ(options.engine.max_queued_requests, 1024);
   EXPECT_EQ(options.max_connection_age, absl::Minutes(30));
-  EXPECT_EQ(options.drain_timeout, absl::Seconds(25));
+  EXPECT_EQ(options.drain_timeout, absl::Seconds(15));
   EXPECT_EQ(options.log.level, spdlog::level::info);
 }
 
