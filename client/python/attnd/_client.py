@@ -145,8 +145,8 @@ class Client:
         """Combines partial results over disjoint keys, in the order given.
 
         outs: float32 arrays [rows..., head_dim_v]; lses: float32 arrays [rows...]. An lse of attend() is in that order
-        for a "bhsd" out; for a "bshd" out it is lse.transpose(0, 2, 1), for a packed one lse.T. Returns (out, lse) in the
-        same shapes.
+        for a "bhsd" out; for a "bshd" out it is lse.transpose(0, 2, 1), for a packed one lse.T. Other shapes are refused,
+        but where seqlen_q equals num_heads the two orders look alike. Returns (out, lse) in the same shapes.
         """
         out_arrays = [to_numpy(a) for a in outs]
         lse_arrays = [to_numpy(a) for a in lses]
