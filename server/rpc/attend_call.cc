@@ -90,7 +90,9 @@ void AttendCall::OnComputed(absl::StatusOr<std::unique_ptr<AttentionJob>> job) {
   const v1::AttendResult result = MakeAttendResult(**job, copy_seconds_, watch_.seconds());
   AddServerTiming(context_, result.timings());
   *response_ = WriteAttendResponse(result, ShareForSending(*std::move(job), &state_->sending));
-  watch_.CountBytes(Direction::kOut, static_cast<std::int64_t>(response_->Length()));
+  const auto response_bytes = static_cast<std::int64_t>(response_->Length());
+  watch_.CountBytes(Direction::kOut, response_bytes);
+  send_timer_.Start(Method::kAttend, context_, response_bytes, state_->options);
   End(absl::OkStatus());
 }
 

@@ -12,6 +12,7 @@
 #include "server/rpc/attend_messages.h"
 #include "server/rpc/call_watch.h"
 #include "server/rpc/rpc_state.h"
+#include "server/rpc/send_timer.h"
 #include "server/rpc/wire_reader.h"
 
 namespace attnd {
@@ -49,6 +50,7 @@ class AttendCall final : public grpc::ServerUnaryReactor {
   ReceivedMessage message_;
   AttendRequestView view_;
   double copy_seconds_ = 0;
+  SendTimer send_timer_;
 };
 
 }  // namespace attnd

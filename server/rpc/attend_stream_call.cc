@@ -174,8 +174,16 @@ void AttendStreamCall::OnWriteDone(bool ok) {
   idle_timer_->Touch();
   watch_.CountBytes(Direction::kOut, static_cast<std::int64_t>(outgoing_.Length()));
   outgoing_.Clear();
-  if (!ok) return End(WhyNothingCame(CallerGone()));
+  if (!ok) return End(WhyNotTaken());
   if (!WriteNextChunk()) End(absl::OkStatus());
+}
+
+absl::Status AttendStreamCall::WhyNotTaken() {
+  {
+    const std::lock_guard lock(mu_);
+    RETURN_IF_ERROR(given_up_);
+  }
+  return WhyNothingCame(CallerGone());
 }
 
 bool AttendStreamCall::WriteNextChunk() {
@@ -195,24 +203,22 @@ bool AttendStreamCall::WriteNextChunk() {
 }
 
 void AttendStreamCall::ExpectBytes(std::int64_t bytes) {
-  const RpcOptions& options = state_->options;
-  if (options.stream_min_bytes_per_second > 0) {
-    const double seconds =
-        static_cast<double>(bytes) / static_cast<double>(options.stream_min_bytes_per_second);
-    transfer_limit_ = absl::Now() + options.stream_idle_timeout + absl::Seconds(seconds);
-    idle_timer_->SetLimit(transfer_limit_);
-  }
+  transfer_limit_ = absl::Now() + TransferTime(bytes, state_->options);
+  idle_timer_->SetLimit(transfer_limit_);
   idle_timer_->Touch();
 }
 
 absl::Status AttendStreamCall::WhyGivenUp() const {
   const RpcOptions& options = state_->options;
-  if (absl::Now() >= transfer_limit_)
-    return absl::DeadlineExceededError(
-        absl::StrCat("the tensors came too slowly: stream_min_bytes_per_second is ",
-                     options.stream_min_bytes_per_second));
+  const bool sending = phase_ == Phase::kResults;
+  if (absl::Now() >= transfer_limit_) {
+    return absl::DeadlineExceededError(absl::StrCat(
+        sending ? "the results were read" : "the tensors came",
+        " too slowly: stream_min_bytes_per_second is ", options.stream_min_bytes_per_second));
+  }
   return absl::DeadlineExceededError(
-      absl::StrCat("no message came for ", absl::FormatDuration(options.stream_idle_timeout)));
+      absl::StrCat(sending ? "no result was read for " : "no message came for ",
+                   absl::FormatDuration(options.stream_idle_timeout), " (stream_idle_timeout)"));
 }
 
 void AttendStreamCall::OnIdle() {
@@ -226,7 +232,10 @@ void AttendStreamCall::OnIdle() {
     if (phase_ == Phase::kHeader || phase_ == Phase::kChunks) holdings = TakeHoldings();
     // A status would wait behind the message that the client does not take. This makes the write
     // fail, which ends the call.
-    if (phase_ == Phase::kResults) context_->TryCancel();
+    if (phase_ == Phase::kResults) {
+      given_up_ = status;
+      context_->TryCancel();
+    }
   }
   if (holdings.has_value()) FinishWith(*std::move(holdings), status);
 }

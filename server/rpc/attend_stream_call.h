@@ -65,6 +65,7 @@ class AttendStreamCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, 
   void HandleChunk(bool ok);
   absl::Status ReadChunk() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status WhyNothingCame(absl::Status half_closed) const;
+  absl::Status WhyNotTaken();
   void Submit();
   void OnComputed(JobOr job);
   // False if all has been written.
@@ -92,6 +93,7 @@ class AttendStreamCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, 
   std::optional<ChunkAssembler> assembler_ ABSL_GUARDED_BY(mu_);
   double copy_seconds_ ABSL_GUARDED_BY(mu_) = 0;
   std::shared_ptr<const AttentionJob> result_ ABSL_GUARDED_BY(mu_);  // while chunks leave
+  absl::Status given_up_ ABSL_GUARDED_BY(mu_);  // why, if results are no longer waited for
   int next_output_ ABSL_GUARDED_BY(mu_) = 0;
   std::int64_t next_offset_bytes_ ABSL_GUARDED_BY(mu_) = 0;
 };

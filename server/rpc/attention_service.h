@@ -43,8 +43,8 @@ class AttentionService final : public RawAttentionService {
                                           const grpc::ByteBuffer* request,
                                           grpc::ByteBuffer* response) override;
 
-  // Bytes of received requests that are not in staging memory yet, and of results that are not sent
-  // yet.
+  // Bytes of received requests that are not in staging memory yet and of merges, and of results
+  // that are not sent yet.
   std::int64_t waiting_bytes() const { return state_.waiting.used_bytes(); }
   std::int64_t sending_bytes() const { return state_.sending.used_bytes(); }
 

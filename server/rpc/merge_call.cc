@@ -97,11 +97,18 @@ absl::StatusOr<MergeRequestView> ReadMergeRequest(WireBytesView message) {
   return request;
 }
 
+// A result that gRPC is sending.
+struct SentResult {
+  ByteLedger::Lease lease;  // declared first: given back when the bytes are free
+  std::shared_ptr<const std::byte[]> bytes;
+};
+
 }  // namespace
 
 MergeCall::MergeCall(RpcState* state, grpc::CallbackServerContext* context,
                      grpc::ByteBuffer* request, grpc::ByteBuffer* response)
     : state_(state),
+      context_(context),
       request_(request),
       response_(response),
       watch_(Method::kMerge, context, state->metrics) {}
@@ -157,15 +164,25 @@ void MergeCall::AllocateResult() {
 
 absl::Status MergeCall::Merge(MergeJob& job) {
   RETURN_IF_ERROR(job.Run(watch_.control()));
+  parts_.reset();
+  WriteResponse();
+  return absl::OkStatus();
+}
 
+void MergeCall::WriteResponse() {
+  const std::byte* const result = result_.get();
+  auto sent = std::make_shared<SentResult>();
+  sent->lease = *state_->sending.TryTake(lse_bytes_ + out_bytes_);  // has no limit
+  sent->bytes = std::move(result_);
   WireWriter writer;
   writer.AddBytesView(v1::MergeResponse::kOutFieldNumber,
-                      absl::MakeConstSpan(result_.get() + lse_bytes_, out_bytes_), result_);
-  writer.AddBytesView(v1::MergeResponse::kLseFieldNumber,
-                      absl::MakeConstSpan(result_.get(), lse_bytes_), result_);
+                      absl::MakeConstSpan(result + lse_bytes_, out_bytes_), sent);
+  writer.AddBytesView(v1::MergeResponse::kLseFieldNumber, absl::MakeConstSpan(result, lse_bytes_),
+                      sent);
   *response_ = writer.TakeByteBuffer();
-  watch_.CountBytes(Direction::kOut, static_cast<std::int64_t>(response_->Length()));
-  return absl::OkStatus();
+  const auto response_bytes = static_cast<std::int64_t>(response_->Length());
+  watch_.CountBytes(Direction::kOut, response_bytes);
+  send_timer_.Start(Method::kMerge, context_, response_bytes, state_->options);
 }
 
 void MergeCall::End(const absl::Status& status) {

@@ -14,6 +14,7 @@
 #include "server/engine/engine.h"
 #include "server/rpc/call_watch.h"
 #include "server/rpc/rpc_state.h"
+#include "server/rpc/send_timer.h"
 
 namespace attnd {
 
@@ -34,20 +35,23 @@ class MergeCall final : public grpc::ServerUnaryReactor {
   void AllocateResult();
   void OnAdmitted(absl::StatusOr<std::unique_ptr<MergeJob>> job);
   absl::Status Merge(MergeJob& job);
+  void WriteResponse();
   void End(const absl::Status& status);
 
   RpcState* const state_;
+  grpc::CallbackServerContext* const context_;
   grpc::ByteBuffer* const request_;
   grpc::ByteBuffer* const response_;
   CallWatch watch_;
 
-  ByteLedger::Lease waiting_;
+  ByteLedger::Lease waiting_;  // until the end: the result, too, lies in no pool
   MergeParams params_;
   std::unique_ptr<std::byte[]> parts_;  // the parts' out, then their lse
   // lse, then out: lse is made of floats, and out may end at an odd multiple of two bytes.
   std::shared_ptr<std::byte[]> result_;
   std::int64_t lse_bytes_ = 0;
   std::int64_t out_bytes_ = 0;
+  SendTimer send_timer_;
 };
 
 }  // namespace attnd

@@ -27,6 +27,13 @@ std::int64_t LargestMessage(const RpcOptions& options) {
 
 }  // namespace
 
+absl::Duration TransferTime(std::int64_t bytes, const RpcOptions& options) {
+  if (options.stream_min_bytes_per_second == 0) return absl::InfiniteDuration();
+  return options.stream_idle_timeout +
+         absl::Seconds(static_cast<double>(bytes) /
+                       static_cast<double>(options.stream_min_bytes_per_second));
+}
+
 absl::Status CheckMessageSize(std::int64_t message_bytes, const RpcOptions& options) {
   if (message_bytes <= LargestMessage(options)) return absl::OkStatus();
   return FieldError("message", absl::StrCat("is of ", message_bytes, " bytes, accepted: at most ",
@@ -35,10 +42,12 @@ absl::Status CheckMessageSize(std::int64_t message_bytes, const RpcOptions& opti
                                             "); AttendStream takes larger problems in chunks"));
 }
 
+std::int64_t LargestReceivedMessageBytes(const RpcOptions& options) {
+  return std::min<std::int64_t>(2 * LargestMessage(options), std::numeric_limits<int>::max());
+}
+
 void ConfigureServerBuilder(grpc::ServerBuilder& builder, const RpcOptions& options) {
-  const std::int64_t max_message =
-      std::min<std::int64_t>(2 * LargestMessage(options), std::numeric_limits<int>::max());
-  builder.SetMaxReceiveMessageSize(static_cast<int>(max_message));
+  builder.SetMaxReceiveMessageSize(static_cast<int>(LargestReceivedMessageBytes(options)));
   builder.SetMaxSendMessageSize(-1);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_FRAME_SIZE, options.max_frame_bytes);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, options.bdp_probe ? 1 : 0);

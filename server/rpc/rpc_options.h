@@ -24,9 +24,10 @@ struct RpcOptions {
   // Largest chunk that AttendStream sends. Smaller ones cost calls, larger ones leave the cache
   // between two copies.
   std::int64_t stream_chunk_bytes = std::int64_t{1} << 20;
-  // How long an AttendStream may hold its memory while its client neither sends nor takes a chunk.
+  // How long an AttendStream may hold its memory while its client neither sends nor takes a chunk;
+  // see also TransferTime.
   absl::Duration stream_idle_timeout = absl::Seconds(30);
-  // Its inputs, and its results, may take that long plus their bytes at this rate. 0: any time.
+  // The slowest rate of TransferTime. 0: any time.
   std::int64_t stream_min_bytes_per_second = std::int64_t{1} << 20;
   RequestLimits limits;
 
@@ -43,10 +44,18 @@ struct RpcOptions {
   absl::Duration keepalive_timeout = absl::Seconds(20);
 };
 
+// How long a client may take to bring `bytes` of a stream's tensors, or to take those of a stream's
+// or a unary call's result: stream_idle_timeout and the time of the bytes at
+// stream_min_bytes_per_second.
+absl::Duration TransferTime(std::int64_t bytes, const RpcOptions& options);
+
 // InvalidArgument, naming the limit and the way around it, for a message of more than
 // max_message_bytes and a margin for what surrounds its tensors. gRPC receives up to twice as much,
 // so that callers get this answer and not only gRPC's, which names neither.
 absl::Status CheckMessageSize(std::int64_t message_bytes, const RpcOptions& options);
+
+// The largest message that gRPC receives.
+std::int64_t LargestReceivedMessageBytes(const RpcOptions& options);
 
 // Applies what of `options` concerns the transport: message and frame sizes, keepalive, and no
 // compression: decompressed messages would escape the size limit, and half-precision noise does not

@@ -26,8 +26,10 @@ absl::StatusOr<ByteLedger::Lease> TakeWaiting(RpcState& state, std::int64_t byte
   if (lease.has_value()) return *std::move(lease);
   if (state.metrics != nullptr) state.metrics->RequestRejected(RejectReason::kWaitingBytes);
   return WithRetryDelay(
-      absl::ResourceExhaustedError(absl::StrCat("requests of ", state.waiting.used_bytes(),
-                                                " bytes wait for memory already")),
+      absl::ResourceExhaustedError(
+          absl::StrCat("requests of ", state.waiting.used_bytes(),
+                       " bytes wait for memory already, accepted: at most ",
+                       state.options.max_waiting_request_bytes, " (max_waiting_request_bytes)")),
       kRetryDelay);
 }
 

@@ -26,7 +26,7 @@ struct RpcState {
   Metrics* const metrics;  // may be null
   // Requests that were received and are not yet in staging memory.
   ByteLedger waiting;
-  // Results in staging memory that gRPC has not sent yet, some of them of calls that have ended.
+  // Results that gRPC has not sent yet, some of them of calls that have ended.
   ByteLedger sending{std::numeric_limits<std::int64_t>::max()};
   // Last: what they still run at the end uses the rest. Two, so that no copy waits behind a merge,
   // which takes longer.

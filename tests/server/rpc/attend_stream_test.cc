@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "grpcpp/grpcpp.h"
 #include "server/rpc/attention_service.h"
 #include "tests/testing/fake_engine.h"
@@ -97,7 +98,7 @@ class AttendStreamTest : public ::testing::Test {
 
   void Restart(const RpcOptions& options) {
     server_.reset();
-    server_.emplace(&engine_, options);
+    server_.emplace(&engine_, options, &metrics_);
   }
 
   std::unique_ptr<Stream> Open() { return server_->stub().AttendStream(&context_); }
@@ -161,12 +162,21 @@ class AttendStreamTest : public ::testing::Test {
     EXPECT_TRUE(status.ok()) << status.error_message();
   }
 
+  // Calls are counted as they end, after their jobs are gone.
+  void WaitUntilCounted(const std::string& code) const {
+    const std::string line =
+        absl::StrCat("attnd_requests_total{code=\"", code, "\",method=\"AttendStream\"} 1\n");
+    while (metrics_.TextExposition().find(line) == std::string::npos)
+      absl::SleepFor(absl::Milliseconds(1));
+  }
+
   void WaitUntilNoJobs() const {
     while (engine_.num_jobs() > 0) absl::SleepFor(absl::Milliseconds(1));
   }
 
+  Metrics metrics_{BuildInfo{"1.2.3-test", "cpu", "fake"}};
   FakeEngine engine_;
-  std::optional<InProcessServer> server_{std::in_place, &engine_, Options()};
+  std::optional<InProcessServer> server_{std::in_place, &engine_, Options(), &metrics_};
   grpc::ClientContext context_;
 };
 
@@ -284,7 +294,7 @@ TEST_F(AttendStreamTest, AClientThatSendsNoHeaderIsGivenUp) {
   const std::unique_ptr<Stream> stream = Open();
   const grpc::Status status = Drain(*stream);
   EXPECT_EQ(status.error_code(), grpc::StatusCode::DEADLINE_EXCEEDED);
-  EXPECT_THAT(status.error_message(), HasSubstr("no message came for 50ms"));
+  EXPECT_THAT(status.error_message(), HasSubstr("no message came for 50ms (stream_idle_timeout)"));
 }
 
 TEST_F(AttendStreamTest, AClientThatStopsSendingIsGivenUp) {
@@ -308,6 +318,7 @@ TEST_F(AttendStreamTest, AClientThatStopsReadingIsGivenUp) {
   ASSERT_TRUE(stream->Read(&response));
   // Nothing more is read until the server has given up; only then does the job go.
   WaitUntilNoJobs();
+  WaitUntilCounted("DEADLINE_EXCEEDED");
   EXPECT_EQ(Drain(*stream).error_code(), grpc::StatusCode::CANCELLED);
 }
 
@@ -345,6 +356,7 @@ TEST_F(AttendStreamTest, AClientThatReadsTooSlowlyIsGivenUp) {
   while (stream->Read(&response)) absl::SleepFor(absl::Milliseconds(10));
   EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::CANCELLED);
   WaitUntilNoJobs();
+  WaitUntilCounted("DEADLINE_EXCEEDED");
 }
 
 TEST_F(AttendStreamTest, DeadlinesEndTheStream) {
@@ -364,6 +376,7 @@ TEST_F(AttendStreamTest, CancelledStreamsGiveTheirJobBack) {
   context_.TryCancel();
   EXPECT_EQ(Drain(*stream).error_code(), grpc::StatusCode::CANCELLED);
   WaitUntilNoJobs();
+  WaitUntilCounted("CANCELLED");
 }
 
 }  // namespace

@@ -13,9 +13,11 @@
 #include <new>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
+#include "google/protobuf/message_lite.h"
 #include "google/protobuf/text_format.h"
 #include "grpcpp/generic/generic_stub.h"
 #include "grpcpp/grpcpp.h"
@@ -75,6 +77,44 @@ v1::AttendRequest Request(std::int64_t seqlen) {
   return request;
 }
 
+// A unary call whose answer is not read until its end is asked for.
+class UnreadCall {
+ public:
+  UnreadCall(const InProcessServer& server, const char* method,
+             const google::protobuf::MessageLite& request)
+      : stub_(server.NewChannel()) {
+    const grpc::Slice slice(request.SerializeAsString());
+    call_ = stub_.PrepareCall(&context_, method, &queue_);
+    call_->StartCall(nullptr);
+    Await();
+    call_->WriteLast(grpc::ByteBuffer(&slice, 1), grpc::WriteOptions(), nullptr);
+    Await();
+  }
+  ~UnreadCall() { queue_.Shutdown(); }
+
+  grpc::StatusCode Finish() {
+    grpc::ByteBuffer answer;
+    call_->Read(&answer, nullptr);
+    Await();
+    grpc::Status status;
+    call_->Finish(&status, nullptr);
+    Await();
+    return status.error_code();
+  }
+
+ private:
+  void Await() {
+    void* tag = nullptr;
+    bool ok = false;
+    queue_.Next(&tag, &ok);
+  }
+
+  grpc::GenericStub stub_;
+  grpc::ClientContext context_;
+  grpc::CompletionQueue queue_;
+  std::unique_ptr<grpc::GenericClientAsyncReaderWriter> call_;
+};
+
 class AttentionServiceTest : public ::testing::Test {
  protected:
   static RpcOptions Options() {
@@ -87,6 +127,28 @@ class AttentionServiceTest : public ::testing::Test {
   void Restart(const RpcOptions& options) {
     server_.reset();
     server_.emplace(&engine_, options, &metrics_);
+  }
+
+  // Starts again and gives results half a second to be read.
+  void RestartWithLittlePatience() {
+    RpcOptions options = Options();
+    options.stream_idle_timeout = absl::Milliseconds(500);
+    options.stream_min_bytes_per_second = 1 << 30;
+    Restart(options);
+  }
+
+  // Waits until a result is being sent and tells its bytes.
+  std::int64_t WaitForResult() {
+    const AttentionService& service = server_->service();
+    while (service.sending_bytes() == 0) absl::SleepFor(absl::Milliseconds(1));
+    return service.sending_bytes();
+  }
+
+  // Waits until the service holds nothing on behalf of a call.
+  void WaitUntilNothingIsHeld() {
+    const AttentionService& service = server_->service();
+    while (service.sending_bytes() + service.waiting_bytes() + engine_.num_jobs() > 0)
+      absl::SleepFor(absl::Milliseconds(1));
   }
 
   v1::AttentionService::Stub& stub() { return server_->stub(); }
@@ -229,7 +291,9 @@ TEST_F(AttentionServiceTest, RequestsThatWaitAreBoundedInBytes) {
   v1::AttendResponse response;
   const grpc::Status status = stub().Attend(&context, Request(64), &response);
   EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
-  EXPECT_THAT(status.error_message(), HasSubstr("bytes wait for memory already"));
+  EXPECT_THAT(status.error_message(),
+              HasSubstr("bytes wait for memory already, accepted: at most 100000 "
+                        "(max_waiting_request_bytes)"));
   EXPECT_EQ(context.GetServerTrailingMetadata().count("grpc-retry-pushback-ms"), 1u);
   EXPECT_THAT(metrics_.TextExposition(),
               HasSubstr("attnd_rejected_total{reason=\"waiting_bytes\"} 1\n"));
@@ -253,6 +317,16 @@ TEST_F(AttentionServiceTest, ARequestTooLargeToEverWaitIsNotToldToComeBack) {
                          "(max_waiting_request_bytes)"));
   EXPECT_EQ(context.GetServerTrailingMetadata().count("grpc-retry-pushback-ms"), 0u);
   EXPECT_THAT(status.error_details(), Not(HasSubstr("google.rpc.RetryInfo")));
+}
+
+TEST_F(AttentionServiceTest, AResultThatIsNotReadIsGivenUp) {
+  RestartWithLittlePatience();
+  // 16 MB of results, far beyond any window.
+  UnreadCall call(*server_, "/attnd.v1.AttentionService/Attend", Request(32000));
+  WaitForResult();
+  EXPECT_EQ(engine_.num_jobs(), 1);
+  WaitUntilNothingIsHeld();
+  EXPECT_EQ(call.Finish(), grpc::StatusCode::CANCELLED);
 }
 
 TEST_F(AttentionServiceTest, WhatTheEngineNeverTakesIsBlamedOnItsField) {
@@ -406,6 +480,17 @@ TEST_F(AttentionServiceTest, MergesPartialResults) {
   EXPECT_EQ(FloatAt(response.out(), 3), 6);
   EXPECT_NEAR(FloatAt(response.lse(), 0), std::log(2.0), 1e-6);
   EXPECT_EQ(FloatAt(response.lse(), 1), 7);
+}
+
+TEST_F(AttentionServiceTest, AMergeThatIsNotReadIsGivenUp) {
+  RestartWithLittlePatience();
+  constexpr int kRows = 64000;
+  const v1::MergeRequest request =
+      MergeOf(std::vector<float>(64 * kRows, 1), std::vector<float>(kRows, 0), 1);
+  UnreadCall call(*server_, "/attnd.v1.AttentionService/Merge", request);
+  EXPECT_EQ(WaitForResult(), 65 * kRows * 4);
+  WaitUntilNothingIsHeld();
+  EXPECT_EQ(call.Finish(), grpc::StatusCode::CANCELLED);
 }
 
 TEST_F(AttentionServiceTest, MergeRefusesWhatDoesNotFit) {
