@@ -24,6 +24,10 @@ constexpr absl::Duration kHealthCheckInterval = absl::Milliseconds(200);
 constexpr absl::Duration kIdleCheckInterval = absl::Milliseconds(10);
 // How long work may take to fail once its device has, to tell its callers so.
 constexpr absl::Duration kDeviceFailureGrace = absl::Seconds(1);
+// How long an idle server that drains goes on to refuse calls before it closes its connections:
+// those that are on the wire are then told UNAVAILABLE. What reaches gRPC while it shuts down, it
+// ends with CANCELLED.
+constexpr absl::Duration kRefusalLinger = absl::Milliseconds(250);
 // How long the last results may take on their way out once all work is done; also ends the calls
 // that never end by themselves, as health watches.
 constexpr absl::Duration kLastResultsGrace = absl::Milliseconds(500);
@@ -135,6 +139,7 @@ ExitCode Server::Drain(WaitForStop wait_for_stop) {
     if (at_once) return CutShort("second signal");
     at_once = wait_for_stop(kIdleCheckInterval);
   }
+  if (!at_once) wait_for_stop(kRefusalLinger);
   if (!ShutDownGrpc(kLastResultsGrace)) return CutShort("calls that do not end");
   Log(spdlog::level::info, "server stopped");
   return ExitCode::kOk;

@@ -37,7 +37,7 @@ class Server {
   // Serves until `wait_for_stop` returns true, then drains:
   //   1. health says NOT_SERVING and /readyz 503, everything is served as before, for drain_delay;
   //   2. new requests are refused with UNAVAILABLE, those in flight go on, for drain_timeout at
-  //   most;
+  //   most, and a moment longer for those whose requests are on their way;
   //   3. what is left is cancelled and the connections are closed.
   // A second signal goes to the end at once, which is kDrainCutShort only if something was in
   // flight. A device that fails for good does too, after what is in flight has been told. After any code but kOk work may still hang on the device, and

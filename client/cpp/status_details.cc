@@ -11,6 +11,7 @@
 
 #include "absl/strings/cord.h"
 #include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 
 namespace attnd::internal {
@@ -60,6 +61,10 @@ std::optional<absl::Duration> RetryInfoDelay(const absl::Status& status) {
 
 absl::Status ToAbslStatus(const grpc::Status& status) {
   if (status.ok()) return absl::OkStatus();
+  if (status.error_code() == grpc::StatusCode::CANCELLED) {
+    return absl::UnavailableError(
+        absl::StrCat("the server ended the call (CANCELLED: ", status.error_message(), ")"));
+  }
   absl::Status result(static_cast<absl::StatusCode>(status.error_code()), status.error_message());
   for (const std::string& bytes : ReadFields(status.error_details(), kStatusDetailsField)) {
     google::protobuf::Any detail;

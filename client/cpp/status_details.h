@@ -12,8 +12,10 @@
 
 namespace attnd::internal {
 
-// The same code and text. Each google.protobuf.Any in the google.rpc.Status that the server
-// attached becomes a payload under its type URL; details that do not parse are left out.
+// The same code and text, but for CANCELLED: this library cancels no call whose status it then
+// tells, so that it comes from a server that stops, or has given this client up, and is
+// Unavailable. Each google.protobuf.Any in the google.rpc.Status that the server attached becomes a
+// payload under its type URL; details that do not parse are left out.
 absl::Status ToAbslStatus(const grpc::Status& status);
 
 // What a server said about repeating a refused call.

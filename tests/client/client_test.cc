@@ -190,6 +190,21 @@ TEST_F(ClientTest, UnavailableIsRepeatedNoMoreOftenThanAllowed) {
   EXPECT_EQ(service_.calls(), 3);
 }
 
+TEST_F(ClientTest, WhatTheServerCancelsIsUnavailableAndRepeated) {
+  const Refusal refusal{.status = {grpc::StatusCode::CANCELLED, "gone"}};
+  const Problem problem(5);
+  const auto client = Connect({.retry = {.max_attempts = 2}});
+  for (const CallKind kind : {CallKind::kUnary, CallKind::kStream}) {
+    service_.RefuseNext({refusal});
+    const auto reply = client->Attend(problem.spec, problem.inputs(), {.kind = kind});
+    ASSERT_TRUE(reply.ok()) << reply.status();
+    EXPECT_EQ(reply->attempts, 2);
+    service_.RefuseNext({refusal, refusal});
+    EXPECT_EQ(client->Attend(problem.spec, problem.inputs(), {.kind = kind}).status(),
+              absl::UnavailableError("the server ended the call (CANCELLED: gone)"));
+  }
+}
+
 TEST_F(ClientTest, OtherErrorsAreNotRepeated) {
   const Problem problem(5);
   const auto client = Connect();

@@ -76,14 +76,18 @@ v1::AttentionSpec SmallSpec() {
   return spec;
 }
 
-grpc::Status Attend(DaemonProcess& daemon, v1::AttendResponse* response) {
+grpc::Status Attend(const std::shared_ptr<grpc::Channel>& channel, v1::AttendResponse* response) {
   grpc::ClientContext context;
   v1::AttendRequest request;
   *request.mutable_spec() = SmallSpec();
   request.set_q(std::string(32, '\0'));
   request.set_k(std::string(64, '\0'));
   request.set_v(std::string(64, '\0'));
-  return v1::AttentionService::NewStub(daemon.NewChannel())->Attend(&context, request, response);
+  return v1::AttentionService::NewStub(channel)->Attend(&context, request, response);
+}
+
+grpc::Status Attend(DaemonProcess& daemon, v1::AttendResponse* response) {
+  return Attend(daemon.NewChannel(), response);
 }
 
 // An AttendStream whose header the server has taken and whose v it lacks: a call in flight for as
@@ -247,6 +251,20 @@ TEST(DaemonTest, ADrainFinishesWhatIsInFlightAndRefusesWhatIsNew) {
   EXPECT_EQ(out_bytes, 32);
   const Ended ended = daemon.Wait();
   EXPECT_EQ(ended.exit_code, 0) << ended.err;
+}
+
+TEST(DaemonTest, AnIdleServerRefusesForAMomentBeforeItCloses) {
+  DaemonProcess daemon;
+  ASSERT_TRUE(daemon.running()) << daemon.Wait().err;
+  const std::shared_ptr<grpc::Channel> channel = daemon.NewChannel();
+  v1::AttendResponse response;
+  ASSERT_TRUE(Attend(channel, &response).ok());
+  daemon.Signal(SIGTERM);
+  grpc::Status status;
+  while (status.ok()) status = Attend(channel, &response);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_THAT(status.error_message(), HasSubstr("shutting down"));
+  EXPECT_EQ(daemon.Wait().exit_code, 0);
 }
 
 TEST(DaemonTest, WhatIsInFlightAtTheDrainTimeoutIsCancelled) {

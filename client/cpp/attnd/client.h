@@ -36,7 +36,8 @@ namespace attnd {
 // one is always safe; the limits are there to spare the server. A call is repeated on
 //   UNAVAILABLE, if no part of an answer had arrived: after the server's own delay where it gave
 //   one, else after a random
-//     time up to initial_backoff, doubling with each attempt up to max_backoff;
+//     time up to initial_backoff, doubling with each attempt up to max_backoff; a call that the
+//     server cancelled is UNAVAILABLE, too;
 //   RESOURCE_EXHAUSTED, if the server said when to come back (google.rpc.RetryInfo or
 //   grpc-retry-pushback-ms).
 // Never on other codes, never when the wait would reach past the deadline.

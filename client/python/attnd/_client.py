@@ -82,7 +82,8 @@ class Client:
 
     Calls compute and keep nothing, so that repeating one is safe. Each is made up to five times, streams too, and never past
     its timeout: on UNAVAILABLE before an answer began, after a random wait or the one that the server asks for, and on
-    RESOURCE_EXHAUSTED if the server says when to come back (grpc-retry-pushback-ms).
+    RESOURCE_EXHAUSTED if the server says when to come back (grpc-retry-pushback-ms). A call that the server cancelled is
+    UNAVAILABLE, too.
     """
 
     def __init__(self, target: str = "localhost:8001", *, credentials: grpc.ChannelCredentials | None = None):
@@ -105,6 +106,7 @@ class Client:
         self.close()
 
     def close(self) -> None:
+        """Ends the calls of other threads with CANCELLED."""
         self._channel.close()
 
     def attend(self, q: Any, k: Any, v: Any, *, causal: bool = False, softmax_scale: float | None = None,

@@ -9,7 +9,7 @@ from typing import Callable, TypeVar
 
 import grpc
 
-from attnd._errors import AttndError
+from attnd._errors import AttndError, code_of
 
 _MAX_ATTEMPTS = 5  # the first one included
 _INITIAL_BACKOFF_SECONDS = 0.1
@@ -37,8 +37,9 @@ def run_with_retries(attempt: Callable[[float], _Result], deadline: float) -> _R
 
 def _delay_before_retry(error: grpc.RpcError, attempts: int) -> float | None:
     """Seconds to wait before another attempt, after `attempts` have been made; None: let the failure stand."""
-    unavailable = error.code() == grpc.StatusCode.UNAVAILABLE
-    if attempts >= _MAX_ATTEMPTS or not (unavailable or error.code() == grpc.StatusCode.RESOURCE_EXHAUSTED):
+    code = code_of(error)
+    unavailable = code == grpc.StatusCode.UNAVAILABLE
+    if attempts >= _MAX_ATTEMPTS or not (unavailable or code == grpc.StatusCode.RESOURCE_EXHAUSTED):
         return None
     pushback = dict(error.trailing_metadata() or ()).get(_PUSHBACK)
     if pushback is not None:

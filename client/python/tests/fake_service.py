@@ -2,6 +2,7 @@
 
 import collections
 import dataclasses
+import threading
 
 import grpc
 
@@ -19,11 +20,15 @@ class Refusal:
 
 
 class FakeService(pb_grpc.AttentionServiceServicer):
-    """`refusals` are used up one a call; then calls succeed. `calls` counts all but GetServerInfo."""
+    """`refusals` are used up one a call; then calls succeed. `calls` counts all but GetServerInfo, each of which
+    waits for `may_answer`."""
 
     def __init__(self):
         self.refusals: collections.deque[Refusal] = collections.deque()
         self.calls = 0
+        self.called = threading.Event()
+        self.may_answer = threading.Event()
+        self.may_answer.set()
 
     def GetServerInfo(self, request, context):
         return pb.GetServerInfoResponse(max_message_bytes=MAX_MESSAGE_BYTES)
@@ -53,6 +58,8 @@ class FakeService(pb_grpc.AttentionServiceServicer):
 
     def _next_refusal(self) -> Refusal | None:
         self.calls += 1
+        self.called.set()
+        self.may_answer.wait()
         return self.refusals.popleft() if self.refusals else None
 
     @staticmethod

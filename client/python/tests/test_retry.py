@@ -64,6 +64,30 @@ def test_unavailable_is_repeated_until_the_fifth_attempt(client, service, call):
 
 
 @every_call
+def test_what_the_server_cancels_is_unavailable_and_repeated(client, service, call):
+    service.refusals.extend([Refusal(grpc.StatusCode.CANCELLED)] * 4)
+    call(client)
+    assert service.calls == 5
+    service.refusals.extend([Refusal(grpc.StatusCode.CANCELLED)] * 5)
+    with pytest.raises(attnd.AttndError, match="UNAVAILABLE: the server ended the call .CANCELLED: refused.") as caught:
+        call(client)
+    assert (caught.value.code, service.calls) == (UNAVAILABLE, 10)
+
+
+@every_call
+def test_closing_a_client_cancels_its_calls(client, service, call):
+    service.may_answer.clear()
+    with concurrent.futures.ThreadPoolExecutor(max_workers=1) as executor:
+        result = executor.submit(call, client)
+        service.called.wait()
+        client.close()
+        with pytest.raises(attnd.AttndError) as caught:
+            result.result()
+    service.may_answer.set()
+    assert (caught.value.code, service.calls) == (grpc.StatusCode.CANCELLED, 1)
+
+
+@every_call
 @pytest.mark.parametrize("code", [UNAVAILABLE, RESOURCE_EXHAUSTED])
 def test_a_call_is_repeated_no_sooner_than_the_server_asks(client, service, call, code):
     service.refusals.append(Refusal(code, pushback_ms="30"))
