@@ -103,6 +103,15 @@ absl::Status CheckAddress(std::string_view name, const std::string& address) {
                    "\"; accepted: an IPv4 or IPv6 address, as 127.0.0.1, 0.0.0.0 or ::1"));
 }
 
+// With less, gRPC resets the streams of messages that the server says it takes.
+absl::Status CheckGrpcMemory(std::int64_t grpc_memory_bytes, const RpcOptions& rpc) {
+  const std::int64_t needed = LargestReceivedMessageBytes(rpc);
+  if (grpc_memory_bytes == 0 || grpc_memory_bytes >= needed) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "grpc_memory_bytes: got ", grpc_memory_bytes, "; accepted: 0 (no limit), or at least ",
+      needed, ", the largest message received where max_message_bytes is ", rpc.max_message_bytes));
+}
+
 }  // namespace
 
 absl::StatusOr<ServerOptions> ServerOptions::FromConfig(const ServerConfig& config) {
@@ -136,7 +145,7 @@ absl::Status ServerOptions::Validate() const {
                                                    unix_socket.size(), " bytes; accepted: at most ",
                                                    kMaxUnixSocketPathBytes - 1));
   }
-  return absl::OkStatus();
+  return CheckGrpcMemory(grpc_memory_bytes, rpc);
 }
 
 }  // namespace attnd

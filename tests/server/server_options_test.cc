@@ -121,6 +121,25 @@ TEST(ServerOptionsTest, AUnixSocketPathHasToFit) {
   EXPECT_THAT(ErrorOf(config), HasSubstr("got a path of 108 bytes; accepted: at most 107"));
 }
 
+TEST(ServerOptionsTest, GrpcMemoryHasToHoldTheLargestMessage) {
+  config::v1::ServerConfig config;
+  config.set_max_message_bytes("1MiB");
+  config.set_grpc_memory_bytes("2228223");
+  EXPECT_EQ(ErrorOf(config),
+            "grpc_memory_bytes: got 2228223; accepted: 0 (no limit), or at least 2228224, the "
+            "largest message received where max_message_bytes is 1048576");
+  config.set_grpc_memory_bytes("2228224");
+  EXPECT_EQ(OptionsOf(config).grpc_memory_bytes, 2228224);
+  config.set_grpc_memory_bytes("0");
+  OptionsOf(config);
+}
+
+TEST(ServerOptionsTest, TheLargestMessageLimitFitsTheDefaultGrpcMemory) {
+  config::v1::ServerConfig config;
+  config.set_max_message_bytes("2147483647B");
+  OptionsOf(config);
+}
+
 TEST(ServerOptionsTest, ValuesThatNoFlagWouldAcceptAreRefusedHereToo) {
   config::v1::ServerConfig config;
   config.set_drain_timeout("soon");
