@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
@@ -47,6 +48,7 @@ std::optional<HttpRequest> ParseRequest(absl::string_view head) {
   const absl::string_view line = head.substr(0, head.find("\r\n"));
   const std::vector<absl::string_view> parts = absl::StrSplit(line, ' ');
   if (parts.size() != 3 || !absl::StartsWith(parts[2], "HTTP/1.")) return std::nullopt;
+  if (std::any_of(line.begin(), line.end(), absl::ascii_iscntrl)) return std::nullopt;
   absl::string_view target = parts[1];
   // Proxies are sent the whole URL.
   if (absl::ConsumePrefix(&target, "http://")) {
@@ -70,9 +72,7 @@ HttpConnection::HttpConnection(FileDescriptor socket) : socket_(std::move(socket
   Enter(State::kReceiving, kReceiveTimeout);
 }
 
-short HttpConnection::awaited_event() const {
-  return state_ == State::kSending ? POLLOUT : POLLIN;
-}
+short HttpConnection::awaited_event() const { return state_ == State::kSending ? POLLOUT : POLLIN; }
 
 void HttpConnection::Advance(Handler handler) {
   if (state_ == State::kReceiving) Receive(handler);

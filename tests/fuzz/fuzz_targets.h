@@ -14,4 +14,7 @@ void FuzzAttendRequest(const std::uint8_t* data, std::size_t size);
 // `data` is the messages of an AttendStream, each behind its length in two bytes, the lower first.
 void FuzzAttendStream(const std::uint8_t* data, std::size_t size);
 
+// `data` is what a peer of the HTTP port sends, in pieces whose size its first byte says.
+void FuzzHttpRequest(const std::uint8_t* data, std::size_t size);
+
 }  // namespace attnd::fuzz

@@ -180,5 +180,17 @@ TEST(FuzzTest, StreamsWithDamagedBytes) {
   }
 }
 
+TEST(FuzzTest, HttpRequestsWithDamagedBytes) {
+  Mutator mutator(6);
+  for (const char* seed : {"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n",
+                           "HEAD http://a:8002/metrics?x=1 HTTP/1.0\r\n\r\nbody"}) {
+    for (int round = 0; round < 4 * kRounds; ++round) {
+      std::string input = static_cast<char>(round) + std::string(seed);
+      mutator.MutateBytes(input);
+      FuzzHttpRequest(reinterpret_cast<const std::uint8_t*>(input.data()), input.size());
+    }
+  }
+}
+
 }  // namespace
 }  // namespace attnd::fuzz

@@ -158,8 +158,9 @@ TEST_F(HttpEndpointTest, AProxysWholeUrlIsUnderstood) {
 }
 
 TEST_F(HttpEndpointTest, WhatIsNotHttpIsToldSo) {
-  for (const char* text : {"hello\r\n\r\n", "\r\n\r\n", "GET /healthz\r\n\r\n",
-                           "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "GET  /healthz HTTP/1.1\r\n\r\n"}) {
+  for (const char* text :
+       {"hello\r\n\r\n", "\r\n\r\n", "GET /healthz\r\n\r\n", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+        "GET  /healthz HTTP/1.1\r\n\r\n", "GET /healthz\nHost: HTTP/1.1\r\n\r\n"}) {
     Peer peer(port());
     peer.Send(text);
     EXPECT_THAT(peer.Receive(), StartsWith("HTTP/1.1 400 Bad Request\r\n")) << text;
