@@ -1,6 +1,5 @@
-// The way of finished rows to global memory through shared memory and the copy engine: a fifth of
-// the instructions that stores from registers take. They run once a tile, and slowly: most have
-// left the nearest instruction cache.
+// The way of finished rows to global memory through shared memory and the copy engine: half the
+// instructions that stores from registers take.
 #pragma once
 
 #include "kernels/cuda/element.cuh"
