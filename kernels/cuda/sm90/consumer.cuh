@@ -21,6 +21,7 @@ namespace attnd::cuda::sm90 {
 // Named barriers; 0 is __syncthreads.
 inline constexpr int kTurnBarrier = 1;  // + warpgroup: that warpgroup and the one before it
 inline constexpr int kTailBarrier = 4;  // all consumers
+inline constexpr int kPassBarrier = 5;  // + warpgroup: its own warps
 
 // The work of a warpgroup never stops between tiles: the first score product of a tile is issued
 // together with the last output product of the tile before, whose results are then stored while the
@@ -220,9 +221,16 @@ class Consumer {
   __device__ __forceinline__ void SkipKeys() {
     for (int i = min(Skipped(), kSkippedEarly); i > 0; --i) {
       ptx::MbarrierWait(shared_.KFull(k_.stage()), k_.parity());
+      AwaitOwnWarps();
       FreeK();
     }
     ptx::MbarrierWait(shared_.KFull(k_.stage()), k_.parity());
+  }
+
+  // One thread gives a stage back for its warpgroup. After a product all four warps have seen the
+  // stage full; where there is none, they wait for each other here.
+  __device__ __forceinline__ void AwaitOwnWarps() {
+    ptx::NamedBarrierSync(kPassBarrier + group_, ptx::kWarpgroupThreads);
   }
 
   // Passes over the v stages of skipped blocks, the k stages that are left, and the turns that the
@@ -234,9 +242,11 @@ class Consumer {
       GiveTurn();
       if (i >= kSkippedEarly) {
         ptx::MbarrierWait(shared_.KFull(k_.stage()), k_.parity());
+        AwaitOwnWarps();
         FreeK();
       }
       ptx::MbarrierWait(shared_.VFull(v_.stage()), v_.parity());
+      AwaitOwnWarps();
       FreeV();
     }
   }

@@ -21,6 +21,7 @@
 //   k, v free       one thread of each consumer warpgroup, when its product is done
 //   named 1..3      turn of consumer warpgroup 0..2: itself and the one before it
 //   named 4         all consumers, once the zeros past a sequence's length are written
+//   named 5..7      a consumer warpgroup's own warps, where it passes over a stage
 #pragma once
 
 #include "kernels/cuda/ptx/tma.cuh"
