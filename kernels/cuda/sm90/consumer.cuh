@@ -189,16 +189,17 @@ class Consumer {
     FreeV();
     state.SumAcrossQuad();
     FinishRows<kHeadDimV>(args_.p, destination, Unit(args_.p), state, o);
-    const int warp_row = threadIdx.x % 128 / 32 * kWarpRows;
-    const bool copy =
-        Traits::kStagedOutput && args_.copy_out && warp_row + kWarpRows <= destination.stored_rows;
-    if (__all_sync(0xffffffff, copy)) {
-      Copy(shared_.Out(threadIdx.x / 32 - 4))
-          .Start(&args_.out_map, destination.row + warp_row, destination.head, destination.batch,
-                 o);
-    } else {
-      StoreRows<Traits::kDtype, kHeadDimV>(args_.p, destination, o);
+    if constexpr (Traits::kStagedOutput) {
+      const int warp_row = threadIdx.x % 128 / 32 * kWarpRows;
+      if (__all_sync(0xffffffff,
+                     args_.copy_out && warp_row + kWarpRows <= destination.stored_rows)) {
+        Copy(shared_.Out(threadIdx.x / 32 - 4))
+            .Start(&args_.out_map, destination.row + warp_row, destination.head,
+                   destination.batch, o);
+        return;
+      }
     }
+    StoreRows<Traits::kDtype, kHeadDimV>(args_.p, destination, o);
   }
 
   // Waits for the next tile, which Work() then describes. False when there are no more.
