@@ -98,6 +98,7 @@ class SharedMap {
   static constexpr int kFirstV = kFirstK + 2 * Traits::kStages;
   static_assert(kFirstV + 2 * Traits::kStages == Traits::kBarriers);
   static_assert(sizeof(TileWork) == Traits::kWorkBytes);
+  static_assert(sizeof(SchedulerState) == Traits::kSchedulerBytes);
 
   __device__ __forceinline__ std::uint32_t At(int offset, int stage_bytes, int stage) const {
     return base_ + offset + stage * stage_bytes;
