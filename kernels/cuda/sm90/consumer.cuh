@@ -347,10 +347,10 @@ class Consumer {
     ptx::NamedBarrierSync(kTailBarrier, 128 * Traits::kConsumers);
   }
 
-  // This warp has read all that it wants of the TileWork.
+  // This thread has read all that it wants of the TileWork. Every lane says so for itself: the race
+  // checker knows no other order between its reads and the scheduler's writes.
   __device__ __forceinline__ void FreeWork() {
-    __syncwarp();
-    if (threadIdx.x % 32 == 0) ptx::MbarrierArrive(shared_.WorkFree(work_slot_.stage()));
+    ptx::MbarrierArrive(shared_.WorkFree(work_slot_.stage()));
     work_slot_.Advance();
   }
   // This warp's part of the last product that reads q is done.
