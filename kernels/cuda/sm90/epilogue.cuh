@@ -93,8 +93,9 @@ __device__ __forceinline__ void StoreEmptyTile(const AttentionParams& p, const T
 #pragma unroll 1
     for (int i = kHeadDimV * element_bytes / 16 - 1; i >= 0; --i) out[i] = make_uint4(0, 0, 0, 0);
     if (p.lse != nullptr) {
-      const bool sink = p.sinks != nullptr && row < work.live_rows;
-      p.lse[LseOffset(p, s, work.head, row)] = sink ? p.sinks[work.head] : NegativeInfinity();
+      const bool joined = p.sinks != nullptr && row < work.live_rows;
+      p.lse[LseOffset(p, s, work.head, row)] =
+          FinishRow(NegativeInfinity(), 0.0f, joined ? p.sinks + work.head : nullptr).lse;
     }
   }
 }
