@@ -58,8 +58,8 @@ struct TileSoftmax {
           m_new = fmaxf(m_new, fmaxf(scores.values[i][j][2 * h], scores.values[i][j][2 * h + 1]));
         m_new = fmaxf(m[i][h], QuadMax(m_new));
         const float shift = m_new == NegativeInfinity() ? 0.0f : m_new;
-        const float factor = ptx::Exp2((m[i][h] - shift) * unit.log2_factor);
         const Exponents exponents(unit, shift);
+        const float factor = ptx::Exp2(exponents.OfEarlierMax(m[i][h]));
         float sum = 0.0f;
 #pragma unroll
         for (int j = 0; j < kFragmentsN; ++j) {
