@@ -44,6 +44,7 @@ __global__ void __launch_bounds__(Traits::kThreads, 1)
     ptx::PrefetchTensorMap(&args.q_map);
     ptx::PrefetchTensorMap(&args.k_map);
     ptx::PrefetchTensorMap(&args.v_map);
+    if (Traits::kStagedOutput && args.copy_out) ptx::PrefetchTensorMap(&args.out_map);
     shared.InitBarriers();
   }
   __syncthreads();
