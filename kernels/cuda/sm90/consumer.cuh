@@ -190,12 +190,15 @@ class Consumer {
     state.SumAcrossQuad();
     FinishRows<kHeadDimV>(args_.p, destination, Unit(args_.p), state, o);
     if constexpr (Traits::kStagedOutput) {
-      const int warp_row = threadIdx.x % 128 / 32 * kWarpRows;
+      // The same in all lanes, and known to be so to the compiler: it loops over the lanes of a
+      // copy otherwise.
+      const int warp = __shfl_sync(0xffffffff, threadIdx.x % 128 / 32, 0);
+      const int warp_row = warp * kWarpRows;
       if (__all_sync(0xffffffff,
                      args_.copy_out && warp_row + kWarpRows <= destination.stored_rows)) {
-        Copy(shared_.Out(threadIdx.x / 32 - 4))
-            .Start(&args_.out_map, destination.row + warp_row, destination.head,
-                   destination.batch, o);
+        Copy(shared_.Out(4 * group_ + warp))
+            .Start(&args_.out_map, destination.row + warp_row, destination.head, destination.batch,
+                   o);
         return;
       }
     }
