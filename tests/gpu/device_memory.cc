@@ -23,6 +23,11 @@ std::optional<DeviceTraits> CudaDeviceTraits() {
   return traits;
 }
 
+DeviceTraits WithMultiprocessors(DeviceTraits device, int num_multiprocessors) {
+  device.num_multiprocessors = num_multiprocessors;
+  return device;
+}
+
 absl::StatusOr<DeviceMemory> DeviceMemory::Create(std::int64_t size_bytes) {
   void* data = nullptr;
   if (cudaMalloc(&data, std::max<std::int64_t>(size_bytes, 1)) != cudaSuccess) {

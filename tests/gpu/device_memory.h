@@ -13,6 +13,12 @@ namespace attnd::testing {
 // What kernels are told of device 0; nullopt where there is no device.
 std::optional<DeviceTraits> CudaDeviceTraits();
 
+// The same device, said to have fewer multiprocessors. Kernels choose tiles by how many of them a
+// problem would leave idle, and the Hopper kernel takes one block for each: with a single one every
+// problem of more than a few rows is large, and one block computes all of it. The way to large
+// problems for tests of ordinary size.
+DeviceTraits WithMultiprocessors(DeviceTraits device, int num_multiprocessors);
+
 // A block of device memory, freed at the end of its life. Move-only, empty after a move.
 class DeviceMemory {
  public:

@@ -18,14 +18,6 @@
 namespace attnd::testing {
 namespace {
 
-// Kernels choose tiles by how many multiprocessors a problem would leave idle. On a device said to
-// have a single one, every problem of more than a few rows is large: the way to large tiles for
-// tests of ordinary size.
-DeviceTraits WithOneMultiprocessor(DeviceTraits device) {
-  device.num_multiprocessors = 1;
-  return device;
-}
-
 class GpuKernelsTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -59,7 +51,7 @@ class GpuKernelsTest : public ::testing::Test {
       if (kernel.algorithm != "fused" || !kernel.supports(small_tiles.params(), device_).ok())
         continue;
       ASSERT_TRUE(MakeCudaRunner(kernel, device_)->Run(small_tiles).ok());
-      ASSERT_TRUE(MakeCudaRunner(kernel, WithOneMultiprocessor(device_))->Run(large_tiles).ok());
+      ASSERT_TRUE(MakeCudaRunner(kernel, WithMultiprocessors(device_, 1))->Run(large_tiles).ok());
       EXPECT_TRUE(SameBits(small_tiles, large_tiles, 0))
           << kernel.name << ", head_dim " << spec.head_dim;
     }
@@ -254,7 +246,7 @@ void RegisterAllContractTests(const DeviceTraits& device) {
     RegisterContractTests(MakeCudaRunner(kernel, device));
     if (kernel.algorithm != "fused") continue;
     RegisterContractTests(MakeCudaRunner(std::string(kernel.name) + "_large_tiles", kernel,
-                                         WithOneMultiprocessor(device)));
+                                         WithMultiprocessors(device, 1)));
   }
 }
 
