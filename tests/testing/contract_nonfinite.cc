@@ -121,6 +121,45 @@ void AddBiasCases(std::vector<ContractCase>& cases) {
       });
 }
 
+// Rows with keys, and whole tiles of rows without. A sink of NaN or +inf makes lse NaN in all of
+// them, and out in the former; in the latter out is 0 or NaN. A sink of -inf is none.
+void CheckNonfiniteSinks(KernelRunner& runner, const ProblemSpec& spec, LazyExpected& lazy) {
+  Problem problem(spec);
+  problem.SetSink(0, kNan);
+  problem.SetSink(1, kInfinity);
+  problem.SetSink(2, -kInfinity);
+  if (!RunOrSkip(runner, problem)) return;
+  ExpectedResult expected = lazy.Of(problem);
+  for (std::int64_t i = 0; i < static_cast<std::int64_t>(expected.out.size()); ++i) {
+    const std::int64_t head = i / spec.head_dim % spec.num_heads;
+    const std::int64_t row = i / spec.head_dim / spec.num_heads % spec.seqlen_q;
+    const std::int64_t b = i / spec.head_dim / spec.num_heads / spec.seqlen_q;
+    const bool empty = row < spec.seqlen_q - spec.seqlen_k;
+    if (head < 2 && empty && std::isnan(problem.Out(b, row, head, i % spec.head_dim)))
+      expected.out[i] = kNan;
+  }
+  EXPECT_TRUE(ResultsMatch(problem, expected));
+}
+
+void AddSinkCases(std::vector<ContractCase>& cases) {
+  for (DataType dtype : {DataType::kFloat32, DataType::kFloat16, DataType::kBFloat16}) {
+    ProblemSpec spec = Spec(dtype);
+    spec.seqlen_q = 450;
+    spec.seqlen_k = 50;
+    spec.head_dim = 64;
+    spec.causal = true;
+    spec.sinks = true;
+    for (ScoreArray mask : {ScoreArray::kNone, ScoreArray::kPerRow}) {
+      spec.mask = mask;
+      cases.push_back({absl::StrCat("NonfiniteSinks", mask == ScoreArray::kNone ? "_" : "WithMask_",
+                                    std::string(NameOf(dtype))),
+                       [spec, expected = LazyExpected()](KernelRunner& runner) mutable {
+                         CheckNonfiniteSinks(runner, spec, expected);
+                       }});
+    }
+  }
+}
+
 // The numbers of rows of results that are not finite, and of those that must not be but are, or the
 // other way round. Whether an infinite key makes NaN or infinity of a row is not part of the
 // contract.
@@ -211,6 +250,7 @@ std::vector<ContractCase> NonfiniteCases() {
   AddKeyCases(cases);
   AddQueryCases(cases);
   AddBiasCases(cases);
+  AddSinkCases(cases);
   AddInfinityCases(cases);
   for (DataType dtype : {DataType::kFloat32, DataType::kFloat16, DataType::kBFloat16}) {
     cases.push_back({absl::StrCat("NanInValueReachesRowsThatSeeIt_", std::string(NameOf(dtype))),
