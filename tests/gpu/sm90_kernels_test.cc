@@ -1,69 +1,24 @@
-// What is particular to the Hopper kernel: its widths, its tile edges, its ticket and what it
-// refuses.
+// What is particular to the Hopper kernel: its widths, its tile edges and what it refuses.
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <cmath>
 #include <limits>
-#include <string>
-#include <utility>
-#include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "kernels/attention_shape.h"
 #include "kernels/cuda/sm90/fused_implementation.h"
-#include "tests/gpu/cuda_runner.h"
 #include "tests/gpu/device_memory.h"
-#include "tests/testing/expected_result.h"
+#include "tests/gpu/sm90_fixture.h"
 
 namespace attnd::testing {
 namespace {
 
-constexpr std::pair<int, int> kWidths[] = {{64, 64},   {96, 96},   {128, 128},
-                                           {192, 128}, {192, 192}, {256, 256}};
-
-ProblemSpec Spec(int head_dim, int head_dim_v) {
-  ProblemSpec spec;
-  spec.batch_size = 2;
-  spec.seqlen_q = 130;
-  spec.seqlen_k = 260;
-  spec.num_heads = 2;
-  spec.num_kv_heads = 1;
-  spec.head_dim = head_dim;
-  spec.head_dim_v = head_dim_v;
-  spec.dtype = DataType::kBFloat16;
-  return spec;
-}
-
-class Sm90KernelsTest : public ::testing::Test {
- protected:
-  void SetUp() override {
-    const auto device = CudaDeviceTraits();
-    if (!device.has_value() || device->compute_capability != 90)
-      GTEST_SKIP() << "no device of compute capability 9.0";
-    device_ = *device;
-  }
-
-  void Check(const ProblemSpec& spec) {
-    SCOPED_TRACE(absl::StrCat("head_dim ", spec.head_dim, "/", spec.head_dim_v, ", ", spec.seqlen_q,
-                              " x ", spec.seqlen_k, spec.causal ? " causal" : "", " window ",
-                              spec.window_left, " ", spec.window_right));
-    Problem problem(spec);
-    const ExpectedResult expected = ComputeExpected(problem);
-    const absl::Status status = MakeCudaRunner(kernel_, device_)->Run(problem);
-    ASSERT_TRUE(status.ok()) << status.ToString();
-    EXPECT_TRUE(ResultsMatch(problem, expected));
-  }
-
-  const KernelImplementation kernel_ = cuda::sm90::FusedImplementation();
-  DeviceTraits device_;
-};
+using Sm90KernelsTest = Sm90Test;
 
 TEST_F(Sm90KernelsTest, EveryWidthAndTypeAgreesWithFloat64) {
-  for (const auto& [head_dim, head_dim_v] : kWidths) {
+  for (const auto& [head_dim, head_dim_v] : kSm90Widths) {
     for (DataType dtype : {DataType::kFloat16, DataType::kBFloat16}) {
       for (bool causal : {false, true}) {
-        ProblemSpec spec = Spec(head_dim, head_dim_v);
+        ProblemSpec spec = Sm90Spec(head_dim, head_dim_v);
         spec.dtype = dtype;
         spec.causal = causal;
         Check(spec);
@@ -78,9 +33,9 @@ TEST_F(Sm90KernelsTest, EveryWidthAndTypeAgreesWithFloat64) {
 }
 
 TEST_F(Sm90KernelsTest, EveryWidthTakesEveryScoreOption) {
-  for (const auto& [head_dim, head_dim_v] : kWidths) {
+  for (const auto& [head_dim, head_dim_v] : kSm90Widths) {
     for (bool causal : {false, true}) {
-      ProblemSpec spec = Spec(head_dim, head_dim_v);
+      ProblemSpec spec = Sm90Spec(head_dim, head_dim_v);
       spec.causal = causal;
       spec.softcap = 5.0f;
       spec.bias = ScoreArray::kFull;
@@ -95,8 +50,8 @@ TEST_F(Sm90KernelsTest, EveryWidthTakesEveryScoreOption) {
 // A bias of the lowest float on all keys of a row leaves them alike, in every specialisation.
 TEST_F(Sm90KernelsTest, EveryWidthAttendsToKeysOfTheLowestFloat) {
   constexpr float kLowest = std::numeric_limits<float>::lowest();
-  for (const auto& [head_dim, head_dim_v] : kWidths) {
-    ProblemSpec spec = Spec(head_dim, head_dim_v);
+  for (const auto& [head_dim, head_dim_v] : kSm90Widths) {
+    ProblemSpec spec = Sm90Spec(head_dim, head_dim_v);
     spec.batch_size = 1;
     spec.distribution = Distribution::kConstant;
     spec.bias = ScoreArray::kFull;
@@ -116,10 +71,10 @@ TEST_F(Sm90KernelsTest, EveryWidthAttendsToKeysOfTheLowestFloat) {
 
 // Rows and keys one short of, at and one past what a warpgroup and a tile hold.
 TEST_F(Sm90KernelsTest, TileEdgesAgreeWithFloat64) {
-  for (const auto& [head_dim, head_dim_v] : kWidths) {
+  for (const auto& [head_dim, head_dim_v] : kSm90Widths) {
     for (int seqlen_q : {1, 63, 64, 65, 127, 128, 129, 191, 192, 193}) {
       for (int seqlen_k : {1, 79, 81, 111, 112, 113, 127, 128, 129, 176, 177, 257}) {
-        ProblemSpec spec = Spec(head_dim, head_dim_v);
+        ProblemSpec spec = Sm90Spec(head_dim, head_dim_v);
         spec.batch_size = 1;
         spec.num_heads = 1;
         spec.seqlen_q = seqlen_q;
@@ -133,9 +88,9 @@ TEST_F(Sm90KernelsTest, TileEdgesAgreeWithFloat64) {
 
 // Sequences of no, one and many tiles, some without keys, whose room past the length holds NaN.
 TEST_F(Sm90KernelsTest, PackedSequencesWithUnusedRoomAgreeWithFloat64) {
-  for (const auto& [head_dim, head_dim_v] : kWidths) {
+  for (const auto& [head_dim, head_dim_v] : kSm90Widths) {
     for (bool causal : {false, true}) {
-      ProblemSpec spec = Spec(head_dim, head_dim_v);
+      ProblemSpec spec = Sm90Spec(head_dim, head_dim_v);
       spec.layout = Layout::kPacked;
       spec.batch_size = 40;
       spec.seqlen_q = 300;
@@ -151,30 +106,10 @@ TEST_F(Sm90KernelsTest, PackedSequencesWithUnusedRoomAgreeWithFloat64) {
   }
 }
 
-// More tiles than multiprocessors: the ticket hands tiles out in another order, and nothing else.
-TEST_F(Sm90KernelsTest, TheTicketChangesNoBit) {
-  ProblemSpec spec = Spec(64, 64);
-  spec.batch_size = 48;
-  spec.num_heads = 8;
-  spec.causal = true;
-  Problem with_ticket(spec);
-  ASSERT_GT(kernel_.workspace_bytes(with_ticket.params(), device_), 0);
-  ASSERT_TRUE(MakeCudaRunner(kernel_, device_)->Run(with_ticket).ok());
-  KernelImplementation without = kernel_;
-  without.workspace_bytes = [](const AttentionParams&, const DeviceTraits&) {
-    return std::int64_t{0};
-  };
-  Problem dealt(spec);
-  ASSERT_TRUE(MakeCudaRunner(without, device_)->Run(dealt).ok());
-  EXPECT_TRUE(std::equal(with_ticket.outputs().data(),
-                         with_ticket.outputs().data() + with_ticket.outputs().size_bytes(),
-                         dealt.outputs().data()));
-}
-
 // A tensor of one batch entry may have more rows than the sequence has keys: those past the end
 // hold NaN, and nobody may notice.
 TEST_F(Sm90KernelsTest, RowsOfALargerTensorPastTheSequenceAreUnread) {
-  ProblemSpec spec = Spec(128, 128);
+  ProblemSpec spec = Sm90Spec(128, 128);
   spec.batch_size = 1;
   Problem problem(spec);
   constexpr int kKeys = 200;
@@ -202,8 +137,8 @@ TEST_F(Sm90KernelsTest, RowsOfALargerTensorPastTheSequenceAreUnread) {
 
 // NaN in k reaches exactly the rows that see it, also where its tile is masked for other rows.
 TEST_F(Sm90KernelsTest, NanInAKeyReachesTheRowsThatSeeIt) {
-  for (const auto& [head_dim, head_dim_v] : kWidths) {
-    ProblemSpec spec = Spec(head_dim, head_dim_v);
+  for (const auto& [head_dim, head_dim_v] : kSm90Widths) {
+    ProblemSpec spec = Sm90Spec(head_dim, head_dim_v);
     spec.batch_size = 1;
     spec.causal = true;
     Problem problem(spec);
@@ -228,7 +163,7 @@ TEST(Sm90SupportsTest, RefusesWhatItCannotCompute) {
   const auto refused = [&](const AttentionParams& p, const DeviceTraits& device) {
     return absl::IsUnimplemented(kernel.supports(p, device));
   };
-  Problem problem(Spec(128, 128));
+  Problem problem(Sm90Spec(128, 128));
   const AttentionParams p = problem.params();
   EXPECT_TRUE(kernel.supports(p, hopper).ok());
 
