@@ -117,7 +117,6 @@ class RingPosition {
  public:
   static_assert((kStages & (kStages - 1)) == 0, "one register holds stage and lap");
 
-  __device__ __forceinline__ std::uint32_t passed() const { return passed_; }
   __device__ __forceinline__ int stage() const { return passed_ % kStages; }
   // Parity of the lap, which is that of the barriers' phase.
   __device__ __forceinline__ std::uint32_t parity() const { return passed_ / kStages % 2; }

@@ -29,9 +29,10 @@ class TileScheduler {
   // Run by one whole warp. The last TileWork is the one that says there are no more.
   __device__ __forceinline__ void Run() {
     RingPosition<Traits::kWorkSlots> slot;
+    RingPosition<1> wanted;
     if (threadIdx.x % 32 == 0) shared_.Scheduler() = {static_cast<int>(blockIdx.x), 0, 0};
     __syncwarp();
-    for (;; Advance()) {
+    for (;; TakeTile()) {
       ptx::MbarrierWait(shared_.WorkFree(slot.stage()), slot.parity() ^ 1);
       TileWork& work = shared_.Work(slot.stage());
       const bool more =
@@ -40,19 +41,20 @@ class TileScheduler {
       __syncwarp();
       if (more && !work.HasKeys()) {
         StoreEmptyTile<Traits::kBlockM, Traits::kHeadDimV>(args_.p, work);
-        __syncwarp();
         continue;
       }
       // All lanes, for several wrote to it.
       ptx::MbarrierArrive(shared_.WorkFull(slot.stage()));
       if (!more) return;
-      ptx::MbarrierWait(shared_.WorkWanted(), slot.passed() % 2);
+      ptx::MbarrierWait(shared_.WorkWanted(), wanted.parity());
       slot.Advance();
+      wanted.Advance();
     }
   }
 
  private:
-  __device__ __forceinline__ void Advance() {
+  // The block's next tile: by ticket, or the one that is dealt to it.
+  __device__ __forceinline__ void TakeTile() {
     __syncwarp();
     if (threadIdx.x % 32 == 0) {
       int& tile = shared_.Scheduler().tile;
