@@ -387,7 +387,7 @@ class Consumer {
   }
   // This thread's first row in its tile; the other is 8 below.
   __device__ __forceinline__ int ThreadRow() const {
-    return group_ * 64 + threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 4;
+    return group_ * 64 + ThreadRowInGroup();
   }
 
   const KernelArgs& args_;

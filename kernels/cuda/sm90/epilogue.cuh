@@ -69,11 +69,11 @@ struct Destination {
   __device__ __forceinline__ std::int64_t OutOffset(const AttentionParams& p) const {
     return RowOffset(p.out, batch, row, 0, head);
   }
-  __device__ __forceinline__ std::int64_t LseOffsetOf(const AttentionParams& p) const {
+  __device__ __forceinline__ std::int64_t LseOffset(const AttentionParams& p) const {
     SequenceBounds s;  // as if the rows were a sequence of their own
     s.q_batch = batch;
     s.q_begin = row;
-    return LseOffset(p, s, head, 0);
+    return attnd::LseOffset(p, s, head, 0);
   }
 };
 
@@ -118,7 +118,7 @@ __device__ __forceinline__ void FinishRows(const AttentionParams& p, const Desti
     results[r] = FinishRow(unit.Natural(state.max[r]), state.sum[r], sink);
     if (row >= to.live_rows) results[r] = {0.0f, NegativeInfinity(), true};
     if (p.lse != nullptr && row < to.stored_rows && threadIdx.x % 4 == 0)
-      p.lse[to.LseOffsetOf(p) + row] = results[r].lse;
+      p.lse[to.LseOffset(p) + row] = results[r].lse;
   }
 #pragma unroll
   for (int i = 0; i < kHeadDimV / 2; ++i) o[i] *= results[(i >> 1) & 1].factor;
