@@ -36,39 +36,36 @@ class Consumer {
   __device__ __forceinline__ void Run() {
     if (group_ == Traits::kConsumers - 1) GiveTurn();
     if (!FindTile()) return;
-    float scores[kBlockN / 2];
-    float o[kHeadDimV / 2];
+    Tile tile;
     SkipKeys();
     AwaitTurn();
-    MultiplyScores(scores);
+    MultiplyScores(tile.scores);
     GiveTurn();
     for (bool more = true; more;) {
-      RowSoftmax state;
-      std::uint32_t probs[kBlockN / 4];
-      AbsorbBlocks(state, scores, probs, o);
+      AbsorbBlocks(tile);
       const Destination destination(Work(), group_);
       FreeWork();
 
       AwaitTurn();
-      MultiplyOutput(probs, o);
+      MultiplyOutput(tile.probs, tile.o);
       if constexpr (Traits::kJoinTiles) {
         more = FindTile();
         if (more) SkipKeys();
         // Without a next tile this multiplies what the last one left behind, and nobody looks at
         // the result: a branch around a product would make the compiler serialise all of them.
-        MultiplyScores(scores);
+        MultiplyScores(tile.scores);
         GiveTurn();
         ptx::WgmmaWait<1>();
-        FinishTile(destination, state, o);
+        FinishTile(destination, tile);
       } else {
         GiveTurn();
         ptx::WgmmaWait<0>();
-        FinishTile(destination, state, o);
+        FinishTile(destination, tile);
         more = FindTile();
         if (!more) return;
         SkipKeys();
         AwaitTurn();
-        MultiplyScores(scores);
+        MultiplyScores(tile.scores);
         GiveTurn();
       }
     }
@@ -82,29 +79,38 @@ class Consumer {
   using Copy = OutputCopy<Traits::kDtype, kHeadDimV, Traits::kVSwizzleBytes>;
   using Unit = std::conditional_t<Traits::kScoreOptions, FinishedUnit, RawUnit>;
 
+  // The tile at hand, all of it in registers. A block's scores become its weights, which `probs`
+  // holds as the output product takes them; `correction` is the factor that `o` needs before it.
+  struct Tile {
+    int block_begin;
+    GroupBlocks blocks;
+    RowSoftmax softmax;
+    float scores[kBlockN / 2];
+    std::uint32_t probs[kBlockN / 4];
+    float o[kHeadDimV / 2];
+    float correction[2];
+  };
+
   // The key blocks of the tile, except for the last output product. On entry the first score
   // product is running. On return `probs` belongs to the v stage at hand.
-  __device__ __forceinline__ void AbsorbBlocks(RowSoftmax& state, float (&scores)[kBlockN / 2],
-                                               std::uint32_t (&probs)[kBlockN / 4],
-                                               float (&o)[kHeadDimV / 2]) {
-    const int block_begin = Work().block_begin;
-    const GroupBlocks blocks = Work().groups[group_];
-    float correction[2];
-
+  __device__ __forceinline__ void AbsorbBlocks(Tile& tile) {
+    tile.block_begin = Work().block_begin;
+    tile.blocks = Work().groups[group_];
+    tile.softmax = RowSoftmax();
 #pragma unroll
-    for (int i = 0; i < kHeadDimV / 2; ++i) o[i] = 0.0f;
-    int block = blocks.end - 1;
+    for (int i = 0; i < kHeadDimV / 2; ++i) tile.o[i] = 0.0f;
+    int block = tile.blocks.end - 1;
     ptx::WgmmaWait<0>();
-    ptx::PinRegisters(scores);
+    ptx::PinRegisters(tile.scores);
     FreeK();
-    if (block == block_begin) FreeQ();
-    FinishScores<true>(block, blocks, scores);
+    if (block == tile.block_begin) FreeQ();
+    FinishScores<true>(block, tile);
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
-      state.RaiseMax(r, scores, Unit(args_.p), correction);
-      state.Exponentiate(r, scores, Unit(args_.p));
+      tile.softmax.RaiseMax(r, tile.scores, Unit(args_.p), tile.correction);
+      tile.softmax.Exponentiate(r, tile.scores, Unit(args_.p));
     }
-    PackProbs(scores, probs);
+    PackProbs(tile);
     if (args_.clear_v_tail) ClearTail();
     SkipValues();
 
@@ -113,82 +119,75 @@ class Consumer {
     // most: a loop of their own keeps its instructions together.
     --block;
     if constexpr (Traits::kWholeBlocksApart) {
-      const int cut_until = max(blocks.whole_end, block_begin);
-      const int whole_until = max(blocks.whole_begin, block_begin);
-      for (int until = cut_until; block >= block_begin; until = block_begin) {
-        for (; block >= until; --block)
-          AbsorbBlock<true>(block, blocks, block_begin, state, scores, probs, o, correction);
-        for (; block >= whole_until; --block)
-          AbsorbBlock<false>(block, blocks, block_begin, state, scores, probs, o, correction);
+      const int cut_until = max(tile.blocks.whole_end, tile.block_begin);
+      const int whole_until = max(tile.blocks.whole_begin, tile.block_begin);
+      for (int until = cut_until; block >= tile.block_begin; until = tile.block_begin) {
+        for (; block >= until; --block) AbsorbBlock<true>(block, tile);
+        for (; block >= whole_until; --block) AbsorbBlock<false>(block, tile);
       }
     } else {
-      for (; block >= block_begin; --block)
-        AbsorbBlock<true>(block, blocks, block_begin, state, scores, probs, o, correction);
+      for (; block >= tile.block_begin; --block) AbsorbBlock<true>(block, tile);
     }
-    if constexpr (Traits::kLongOutput) Rescale(o, correction);
+    if constexpr (Traits::kLongOutput) Rescale(tile);
   }
 
   // The score product of a block, the output product of the block before it, and the softmax
   // between the two. kCut: some rows may not see some of the block's keys.
   template <bool kCut>
-  __device__ __forceinline__ void AbsorbBlock(int block, const GroupBlocks& blocks, int block_begin,
-                                              RowSoftmax& state, float (&scores)[kBlockN / 2],
-                                              std::uint32_t (&probs)[kBlockN / 4],
-                                              float (&o)[kHeadDimV / 2], float (&correction)[2]) {
+  __device__ __forceinline__ void AbsorbBlock(int block, Tile& tile) {
+    RowSoftmax& softmax = tile.softmax;
     ptx::MbarrierWait(shared_.KFull(k_.stage()), k_.parity());
     AwaitTurn();
-    MultiplyScores(scores);
-    if constexpr (Traits::kLongOutput) Rescale(o, correction);
-    MultiplyOutput(probs, o);
+    MultiplyScores(tile.scores);
+    if constexpr (Traits::kLongOutput) Rescale(tile);
+    MultiplyOutput(tile.probs, tile.o);
     GiveTurn();
     ptx::WgmmaWait<1>();
-    ptx::PinRegisters(scores);
+    ptx::PinRegisters(tile.scores);
     FreeK();
-    if (block == block_begin) FreeQ();
-    FinishScores<kCut>(block, blocks, scores);
-    state.RaiseMax(0, scores, Unit(args_.p), correction);
+    if (block == tile.block_begin) FreeQ();
+    FinishScores<kCut>(block, tile);
+    softmax.RaiseMax(0, tile.scores, Unit(args_.p), tile.correction);
     if constexpr (Traits::kLongOutput) {
-      state.Exponentiate(0, scores, Unit(args_.p));
-      state.RaiseMax(1, scores, Unit(args_.p), correction);
-      state.Exponentiate(1, scores, Unit(args_.p));
-      AwaitOutput(state, o);
-      PackProbs(scores, probs);
+      softmax.Exponentiate(0, tile.scores, Unit(args_.p));
+      softmax.RaiseMax(1, tile.scores, Unit(args_.p), tile.correction);
+      softmax.Exponentiate(1, tile.scores, Unit(args_.p));
+      AwaitOutput(tile);
+      PackProbs(tile);
     } else {
       // The output product ends about when the maximum is known. With o at hand from there on, the
       // rescaling of o and the packing of weights run in the shadow of the exponentials.
-      state.RaiseMax(1, scores, Unit(args_.p), correction);
-      AwaitOutput(state, o);
-      state.Exponentiate(0, scores, Unit(args_.p));
-      state.Exponentiate(1, scores, Unit(args_.p));
-      PackProbs(scores, probs);
-      Rescale(o, correction);
+      softmax.RaiseMax(1, tile.scores, Unit(args_.p), tile.correction);
+      AwaitOutput(tile);
+      softmax.Exponentiate(0, tile.scores, Unit(args_.p));
+      softmax.Exponentiate(1, tile.scores, Unit(args_.p));
+      PackProbs(tile);
+      Rescale(tile);
     }
   }
 
   // Waits for the output product, not before the row sums that softmax has come to are known, and
   // gives its v back.
-  __device__ __forceinline__ void AwaitOutput(const RowSoftmax& state, float (&o)[kHeadDimV / 2]) {
-    ptx::WgmmaWaitAfter<0>(state.sum[0] + state.sum[1], shared_.Q(0));
-    ptx::PinRegisters(o);
+  __device__ __forceinline__ void AwaitOutput(Tile& tile) {
+    ptx::WgmmaWaitAfter<0>(tile.softmax.sum[0] + tile.softmax.sum[1], shared_.Q(0));
+    ptx::PinRegisters(tile.o);
     FreeV();
   }
 
   // Options, and -inf for what rows may not see.
   template <bool kCut>
-  __device__ __forceinline__ void FinishScores(int block, const GroupBlocks& blocks,
-                                               float (&scores)[kBlockN / 2]) const {
-    if constexpr (Traits::kScoreOptions) ApplyOptions(block, scores);
-    if (kCut && (block < blocks.whole_begin || block >= blocks.whole_end))
-      HideScores(block, scores);
+  __device__ __forceinline__ void FinishScores(int block, Tile& tile) const {
+    if constexpr (Traits::kScoreOptions) ApplyOptions(block, tile.scores);
+    if (kCut && (block < tile.blocks.whole_begin || block >= tile.blocks.whole_end))
+      HideScores(block, tile.scores);
   }
 
   // Once the last output product is done: gives v back and stores the results.
-  __device__ __forceinline__ void FinishTile(const Destination& destination, RowSoftmax& state,
-                                             float (&o)[kHeadDimV / 2]) {
-    ptx::PinRegisters(o);
+  __device__ __forceinline__ void FinishTile(const Destination& destination, Tile& tile) {
+    ptx::PinRegisters(tile.o);
     FreeV();
-    state.SumAcrossQuad();
-    FinishRows<kHeadDimV>(args_.p, destination, Unit(args_.p), state, o);
+    tile.softmax.SumAcrossQuad();
+    FinishRows<kHeadDimV>(args_.p, destination, Unit(args_.p), tile.softmax, tile.o);
     if constexpr (Traits::kStagedOutput) {
       // The same in all lanes, and known to be so to the compiler: it loops over the lanes of a
       // copy otherwise.
@@ -198,11 +197,11 @@ class Consumer {
                      args_.copy_out && warp_row + kWarpRows <= destination.stored_rows)) {
         Copy(shared_.Out(4 * group_ + warp))
             .Start(&args_.out_map, destination.row + warp_row, destination.head, destination.batch,
-                   o);
+                   tile.o);
         return;
       }
     }
-    StoreRows<Traits::kDtype, kHeadDimV>(args_.p, destination, o);
+    StoreRows<Traits::kDtype, kHeadDimV>(args_.p, destination, tile.o);
   }
 
   // Waits for the next tile, which Work() then describes. False when there are no more.
@@ -317,17 +316,15 @@ class Consumer {
     ptx::WgmmaCommit();
   }
 
-  static __device__ __forceinline__ void PackProbs(const float (&scores)[kBlockN / 2],
-                                                   std::uint32_t (&probs)[kBlockN / 4]) {
+  static __device__ __forceinline__ void PackProbs(Tile& tile) {
 #pragma unroll
     for (int i = 0; i < kBlockN / 4; ++i)
-      probs[i] = Element<Traits::kDtype>::Pack(scores[2 * i], scores[2 * i + 1]);
+      tile.probs[i] = Element<Traits::kDtype>::Pack(tile.scores[2 * i], tile.scores[2 * i + 1]);
   }
 
-  static __device__ __forceinline__ void Rescale(float (&o)[kHeadDimV / 2],
-                                                 const float (&correction)[2]) {
+  static __device__ __forceinline__ void Rescale(Tile& tile) {
 #pragma unroll
-    for (int i = 0; i < kHeadDimV / 2; ++i) o[i] *= correction[(i >> 1) & 1];
+    for (int i = 0; i < kHeadDimV / 2; ++i) tile.o[i] *= tile.correction[(i >> 1) & 1];
   }
 
   // Writes zeros to the rows of the v stage at hand from `rows` on: their probabilities are 0, but
@@ -386,9 +383,7 @@ class Consumer {
     return shared_.Work(work_slot_.stage());
   }
   // This thread's first row in its tile; the other is 8 below.
-  __device__ __forceinline__ int ThreadRow() const {
-    return group_ * 64 + ThreadRowInGroup();
-  }
+  __device__ __forceinline__ int ThreadRow() const { return group_ * 64 + ThreadRowInGroup(); }
 
   const KernelArgs& args_;
   const SharedMap<Traits>& shared_;
