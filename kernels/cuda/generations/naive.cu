@@ -118,9 +118,9 @@ __global__ void __launch_bounds__(kSoftmaxThreads)
   float m = NegativeInfinity();
   for (std::int64_t key = threadIdx.x; key < p.seqlen_k; key += kSoftmaxThreads)
     m = fmaxf(m, scores[key]);
-  m = BlockReduce(m, scratch, [](float x, float y) { return fmaxf(x, y); });
+  const float keys_max = BlockReduce(m, scratch, [](float x, float y) { return fmaxf(x, y); });
   const float sink = p.sinks != nullptr && row < s.seqlen_q ? p.sinks[head] : NegativeInfinity();
-  m = fmaxf(m, sink);
+  m = fmaxf(keys_max, sink);
   const float shift = m == NegativeInfinity() ? 0.0f : m;
 
   float keys_sum = 0.0f;
@@ -135,7 +135,9 @@ __global__ void __launch_bounds__(kSoftmaxThreads)
   for (std::int64_t key = threadIdx.x; key < p.seqlen_k; key += kSoftmaxThreads)
     scores[key] = expf(scores[key] - shift) * inverse;
   if (threadIdx.x != 0) return;
-  memory.attends[index] = keys_sum == 0.0f ? 0.0f : kAttends;
+  // Not by the sum alone: a sink of infinity leaves keys no weight.
+  const bool empty = keys_max == NegativeInfinity() && keys_sum == 0.0f;
+  memory.attends[index] = empty ? 0.0f : kAttends;
   if (p.lse != nullptr && row < s.room_q) p.lse[LseOffset(p, s, head, row)] = state.Lse();
 }
 
