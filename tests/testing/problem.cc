@@ -25,8 +25,8 @@ std::int64_t SpanOf(const View& view) {
 }
 
 template <typename View>
-std::int64_t ScoreSpanOf(const View& view) {
-  return view.batch * view.heads * view.rows * view.cols;
+std::int64_t ScoreSpanOf(const View& view, std::int64_t slack) {
+  return view.batch * view.heads * view.rows * (view.cols + slack);
 }
 
 template <typename View>
@@ -58,9 +58,10 @@ void SetScoreShape(View& view, const ProblemSpec& spec, ScoreArray kind) {
   view.heads = full || kind == ScoreArray::kPerHead ? spec.num_heads : 1;
   view.rows = full || kind == ScoreArray::kPerRow ? spec.seqlen_q : 1;
   view.cols = spec.seqlen_k;
-  view.row_stride = view.rows == 1 ? 0 : view.cols;
-  view.head_stride = view.heads == 1 ? 0 : view.rows * view.cols;
-  view.batch_stride = view.batch == 1 ? 0 : view.heads * view.rows * view.cols;
+  const std::int64_t row = view.cols + spec.score_slack;
+  view.row_stride = view.rows == 1 ? 0 : row;
+  view.head_stride = view.heads == 1 ? 0 : view.rows * row;
+  view.batch_stride = view.batch == 1 ? 0 : view.heads * view.rows * row;
 }
 
 }  // namespace
@@ -127,9 +128,10 @@ void Problem::Reserve() {
   offsets_.q = input(true, SpanOf(shape_.q) * element);
   offsets_.k = input(true, SpanOf(shape_.k) * element);
   offsets_.v = input(true, SpanOf(shape_.v) * element);
-  offsets_.mask = input(spec_.mask != ScoreArray::kNone, ScoreSpanOf(shape_.mask));
-  offsets_.bias =
-      input(spec_.bias != ScoreArray::kNone, ScoreSpanOf(shape_.bias) * SizeOf(shape_.bias.dtype));
+  offsets_.mask =
+      input(spec_.mask != ScoreArray::kNone, ScoreSpanOf(shape_.mask, spec_.score_slack));
+  offsets_.bias = input(spec_.bias != ScoreArray::kNone,
+                        ScoreSpanOf(shape_.bias, spec_.score_slack) * SizeOf(shape_.bias.dtype));
   offsets_.cu_seqlens_q = input(packed, (spec_.batch_size + 1) * entry);
   offsets_.cu_seqlens_k = input(packed, (spec_.batch_size + 1) * entry);
   offsets_.lengths_q = input(!spec_.lengths_q.empty(), spec_.batch_size * entry);

@@ -50,6 +50,7 @@ struct ProblemSpec {
   bool mask_empty_rows = false;         // every fifth row of the mask forbids all
   ScoreArray bias = ScoreArray::kNone;
   std::optional<DataType> bias_dtype;  // absent: dtype
+  std::int64_t score_slack = 0;        // unused elements after each row of mask and bias
   bool bias_minus_infinity = false;    // one element in seven is -inf
   Slopes alibi = Slopes::kNone;
   bool sinks = false;

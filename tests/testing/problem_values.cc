@@ -186,6 +186,7 @@ Problem Problem::Extract(std::int64_t b) {
   alone.seqlen_k = s.seqlen_k;
   alone.layout = Layout::kBshd;
   alone.slack = 0;
+  alone.score_slack = 0;
   alone.rooms_q.clear();
   alone.rooms_k.clear();
   alone.lengths_q.clear();
