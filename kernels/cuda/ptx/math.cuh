@@ -19,6 +19,20 @@ __device__ __forceinline__ float Reciprocal(float x) {
   return result;
 }
 
+// condition ? yes : no, of two values that are both computed: of a conditional expression with a
+// long side the compiler makes a branch, which costs more where lanes differ.
+__device__ __forceinline__ float Select(bool condition, float yes, float no) {
+  float result;
+  asm("{\n"
+      ".reg .pred p;\n"
+      "setp.ne.u32 p, %3, 0;\n"
+      "selp.f32 %0, %1, %2, p;\n"
+      "}\n"
+      : "=f"(result)
+      : "f"(yes), "f"(no), "r"(static_cast<unsigned>(condition)));
+  return result;
+}
+
 // tanh(x) with a relative error under 3.3e-7, so that a softcap costs a score no more than that
 // part of it, however large the cap. Where |x| < 0.75 it is an odd polynomial (minimax in relative
 // error, within 1.1e-7), else 1 - 2 / (e^(2|x|) + 1), of which a small x would leave only the

@@ -11,6 +11,7 @@ namespace attnd::cuda::ptx {
 // How long the second-level cache should keep the lines a copy touches. These are the encoded
 // policies that createpolicy.fractional yields for a fraction of 1.
 enum class CachePolicy : std::uint64_t {
+  kEvictNormal = 0x1000000000000000,
   kEvictFirst = 0x12F0000000000000,
   kEvictLast = 0x14F0000000000000,
 };

@@ -2,7 +2,7 @@
 // of every tile.
 #pragma once
 
-#include <type_traits>
+#include <limits>
 
 #include "kernels/cuda/element.cuh"
 #include "kernels/cuda/ptx/mbarrier.cuh"
@@ -12,6 +12,7 @@
 #include "kernels/cuda/sm90/kernel_args.h"
 #include "kernels/cuda/sm90/output_copy.cuh"
 #include "kernels/cuda/sm90/row_softmax.cuh"
+#include "kernels/cuda/sm90/score_arrays.cuh"
 #include "kernels/cuda/sm90/score_options.cuh"
 #include "kernels/cuda/sm90/score_unit.cuh"
 #include "kernels/cuda/sm90/shared_map.cuh"
@@ -31,7 +32,7 @@ class Consumer {
  public:
   __device__ __forceinline__ Consumer(const KernelArgs& args, const SharedMap<Traits>& shared,
                                       int group)
-      : args_(args), shared_(shared), group_(group) {}
+      : args_(args), shared_(shared), group_(group), array_slots_(args) {}
 
   __device__ __forceinline__ void Run() {
     if (group_ == Traits::kConsumers - 1) GiveTurn();
@@ -76,8 +77,10 @@ class Consumer {
  private:
   static constexpr int kBlockN = Traits::kBlockN;
   static constexpr int kHeadDimV = Traits::kHeadDimV;
+  static constexpr float kLowestFloat = std::numeric_limits<float>::lowest();
   using Copy = OutputCopy<Traits::kDtype, kHeadDimV, Traits::kVSwizzleBytes>;
-  using Unit = std::conditional_t<Traits::kScoreOptions, FinishedUnit, RawUnit>;
+  static constexpr ScoreKind kScoreKind = Traits::kScoreKind;
+  using Unit = typename ScoreUnitOf<kScoreKind>::Type;
 
   // The tile at hand, all of it in registers. A block's scores become its weights, which `probs`
   // holds as the output product takes them; `correction` is the factor that `o` needs before it.
@@ -89,6 +92,7 @@ class Consumer {
     std::uint32_t probs[kBlockN / 4];
     float o[kHeadDimV / 2];
     float correction[2];
+    bool near;  // only for ScoreKind::kCapped: CappedUnit<true> has done so far
   };
 
   // The key blocks of the tile, except for the last output product. On entry the first score
@@ -97,6 +101,7 @@ class Consumer {
     tile.block_begin = Work().block_begin;
     tile.blocks = Work().groups[group_];
     tile.softmax = RowSoftmax();
+    tile.near = true;
 #pragma unroll
     for (int i = 0; i < kHeadDimV / 2; ++i) tile.o[i] = 0.0f;
     int block = tile.blocks.end - 1;
@@ -105,11 +110,13 @@ class Consumer {
     FreeK();
     if (block == tile.block_begin) FreeQ();
     FinishScores<true>(block, tile);
+    WithUnit(tile, [&](const auto& unit) {
 #pragma unroll
-    for (int r = 0; r < 2; ++r) {
-      tile.softmax.RaiseMax(r, tile.scores, Unit(args_.p), tile.correction);
-      tile.softmax.Exponentiate(r, tile.scores, Unit(args_.p));
-    }
+      for (int r = 0; r < 2; ++r) {
+        tile.softmax.RaiseMax(r, tile.scores, unit, tile.correction);
+        tile.softmax.Exponentiate(r, tile.scores, unit);
+      }
+    });
     PackProbs(tile);
     if (args_.clear_v_tail) ClearTail();
     SkipValues();
@@ -147,22 +154,29 @@ class Consumer {
     FreeK();
     if (block == tile.block_begin) FreeQ();
     FinishScores<kCut>(block, tile);
-    softmax.RaiseMax(0, tile.scores, Unit(args_.p), tile.correction);
     if constexpr (Traits::kLongOutput) {
-      softmax.Exponentiate(0, tile.scores, Unit(args_.p));
-      softmax.RaiseMax(1, tile.scores, Unit(args_.p), tile.correction);
-      softmax.Exponentiate(1, tile.scores, Unit(args_.p));
+      WithUnit(tile, [&](const auto& unit) {
+        softmax.RaiseMax(0, tile.scores, unit, tile.correction);
+        softmax.Exponentiate(0, tile.scores, unit);
+        softmax.RaiseMax(1, tile.scores, unit, tile.correction);
+        softmax.Exponentiate(1, tile.scores, unit);
+      });
       AwaitOutput(tile);
       PackProbs(tile);
     } else {
       // The output product ends about when the maximum is known. With o at hand from there on, the
       // rescaling of o and the packing of weights run in the shadow of the exponentials.
-      softmax.RaiseMax(1, tile.scores, Unit(args_.p), tile.correction);
+      WithUnit(tile, [&](const auto& unit) {
+        softmax.RaiseMax(0, tile.scores, unit, tile.correction);
+        softmax.RaiseMax(1, tile.scores, unit, tile.correction);
+      });
       AwaitOutput(tile);
-      softmax.Exponentiate(0, tile.scores, Unit(args_.p));
-      softmax.Exponentiate(1, tile.scores, Unit(args_.p));
-      PackProbs(tile);
-      Rescale(tile);
+      WithUnit(tile, [&](const auto& unit) {
+        softmax.Exponentiate(0, tile.scores, unit);
+        softmax.Exponentiate(1, tile.scores, unit);
+        PackProbs(tile);
+        Rescale(tile);
+      });
     }
   }
 
@@ -176,10 +190,51 @@ class Consumer {
 
   // Options, and -inf for what rows may not see.
   template <bool kCut>
-  __device__ __forceinline__ void FinishScores(int block, Tile& tile) const {
-    if constexpr (Traits::kScoreOptions) ApplyOptions(block, tile.scores);
-    if (kCut && (block < tile.blocks.whole_begin || block >= tile.blocks.whole_end))
-      HideScores(block, tile.scores);
+  __device__ __forceinline__ void FinishScores(int block, Tile& tile) {
+    if constexpr (kScoreKind == ScoreKind::kCapped) LookAtProducts(tile);
+    if constexpr (kScoreKind == ScoreKind::kFinished) ApplyOptions(block, tile.scores);
+    if (kCut && block >= tile.blocks.whole_end) HideKeysOnTheRight(block, tile.scores);
+    if (kCut && block < tile.blocks.whole_begin) HideKeysOnTheLeft(block, tile.scores);
+  }
+
+  // Finds out whether CappedUnit<true> will do for all of a warp's products, and for the maxima so
+  // far, which are products that it did for. Where it will not, products of -inf become finite:
+  // from here on -inf means hidden.
+  __device__ __forceinline__ void LookAtProducts(Tile& tile) const {
+    const float limit = args_.cap.near_limit;
+    // Sums of squares first: they bound the products, and take half the time.
+    constexpr int kSums = 8;
+    float squares[kSums] = {};
+#pragma unroll
+    for (int i = 0; i < kBlockN / 2; ++i)
+      squares[i % kSums] = __fmaf_rn(tile.scores[i], tile.scores[i], squares[i % kSums]);
+    bool near = true;
+#pragma unroll
+    for (float sum : squares) near &= sum < limit * limit;
+    if (!__all_sync(0xffffffff, near)) {
+      float largest = 0.0f;
+#pragma unroll
+      for (int i = 0; i < kBlockN / 2; ++i) largest = fmaxf(largest, fabsf(tile.scores[i]));
+      near = largest < limit;
+    }
+    tile.near &= __all_sync(0xffffffff, near);
+    if (tile.near) return;
+#pragma unroll
+    for (int i = 0; i < kBlockN / 2; ++i) {
+      if (tile.scores[i] == NegativeInfinity()) tile.scores[i] = kLowestFloat;
+    }
+  }
+
+  // Calls `work` with the unit for the exponents of the block at hand.
+  template <typename Work>
+  __device__ __forceinline__ void WithUnit(const Tile& tile, Work work) const {
+    if constexpr (kScoreKind == ScoreKind::kCapped) {
+      if (tile.near) {
+        work(CappedUnit<true>(args_));
+        return;
+      }
+    }
+    work(Unit(args_));
   }
 
   // Once the last output product is done: gives v back and stores the results.
@@ -187,7 +242,7 @@ class Consumer {
     ptx::PinRegisters(tile.o);
     FreeV();
     tile.softmax.SumAcrossQuad();
-    FinishRows<kHeadDimV>(args_.p, destination, Unit(args_.p), tile.softmax, tile.o);
+    FinishRows<kHeadDimV>(args_.p, destination, Unit(args_), tile.softmax, tile.o);
     if constexpr (Traits::kStagedOutput) {
       // The same in all lanes, and known to be so to the compiler: it loops over the lanes of a
       // copy otherwise.
@@ -254,28 +309,46 @@ class Consumer {
     }
   }
 
-  // Sets the scores of keys that a row may not see to -inf.
-  __device__ __forceinline__ void HideScores(int block, float (&scores)[kBlockN / 2]) const {
-    const int first_key = block * kBlockN + threadIdx.x % 4 * 2;
+  // Set the scores of keys to -inf that lie past what a row may see, or before it.
+  __device__ __forceinline__ void HideKeysOnTheRight(int block,
+                                                     float (&scores)[kBlockN / 2]) const {
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
-      const int row = ThreadRow() + 8 * r;
-      const int begin = Work().keys_begin + row - first_key;
-      const int end = min(Work().keys_end + row, Work().seqlen_k) - first_key;
+      const int end = min(Work().keys_end + ThreadRow() + 8 * r, Work().seqlen_k) - FirstKey(block);
 #pragma unroll
-      for (int i = 0; i < kBlockN / 2; ++i) {
-        const int column = i / 4 * 8 + i % 2;
-        if (((i >> 1) & 1) == r && (column < begin || column >= end))
-          scores[i] = NegativeInfinity();
+      for (int i = 2 * r; i < kBlockN / 2; i += 4) {
+        if (i / 4 * 8 >= end) scores[i] = NegativeInfinity();
+        if (i / 4 * 8 + 1 >= end) scores[i + 1] = NegativeInfinity();
+      }
+    }
+  }
+  __device__ __forceinline__ void HideKeysOnTheLeft(int block, float (&scores)[kBlockN / 2]) const {
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      const int begin = Work().keys_begin + ThreadRow() + 8 * r - FirstKey(block);
+#pragma unroll
+      for (int i = 2 * r; i < kBlockN / 2; i += 4) {
+        if (i / 4 * 8 < begin) scores[i] = NegativeInfinity();
+        if (i / 4 * 8 + 1 < begin) scores[i + 1] = NegativeInfinity();
       }
     }
   }
 
-  __device__ __forceinline__ void ApplyOptions(int block, float (&scores)[kBlockN / 2]) const {
-    const int batch = Work().batch;
-    const ScoreOptions options(args_.p, BoundsOf(args_.p, batch), batch, Work().head,
-                               Work().first_row + ThreadRow());
-    options.Apply(block * kBlockN + threadIdx.x % 4 * 2, scores);
+  __device__ __forceinline__ void ApplyOptions(int block, float (&scores)[kBlockN / 2]) {
+    if (!Work().HasRows(group_)) return;
+    const bool arrays = array_slots_.bytes() > 0;
+    const int slot = array_slots_.Slot(arrays_passed_);
+    if (arrays)
+      ptx::MbarrierWait(shared_.ArrayFull(group_, slot), array_slots_.Parity(arrays_passed_));
+    const ScorePlace place = {Work().batch, Work().head, Work().first_row + ThreadRow(),
+                              FirstKey(block)};
+    ScoreOptions<Traits>(args_, shared_.Arrays(group_) + slot * array_slots_.bytes(), array_slots_,
+                         place)
+        .Apply(scores);
+    if (!arrays) return;
+    __syncwarp();
+    if (threadIdx.x % 32 == 0) ptx::MbarrierArrive(shared_.ArrayFree(group_, slot));
+    ++arrays_passed_;
   }
 
   // Starts scores = q k^T for this warpgroup's rows and the q and k stages at hand.
@@ -382,6 +455,10 @@ class Consumer {
   __device__ __forceinline__ const TileWork& Work() const {
     return shared_.Work(work_slot_.stage());
   }
+  // The key of this thread's first score of a block.
+  static __device__ __forceinline__ int FirstKey(int block) {
+    return block * kBlockN + static_cast<int>(threadIdx.x % 4 * 2);
+  }
   // This thread's first row in its tile; the other is 8 below.
   __device__ __forceinline__ int ThreadRow() const { return group_ * 64 + ThreadRowInGroup(); }
 
@@ -392,6 +469,8 @@ class Consumer {
   RingPosition<Traits::kQStages> q_;
   RingPosition<Traits::kStages> k_;
   RingPosition<Traits::kStages> v_;
+  const ArraySlots<Traits> array_slots_;
+  std::uint32_t arrays_passed_ = 0;
 };
 
 }  // namespace attnd::cuda::sm90

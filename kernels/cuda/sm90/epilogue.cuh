@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernels/cuda/element.cuh"
+#include "kernels/cuda/sm90/log2_units.h"
 #include "kernels/cuda/sm90/row_softmax.cuh"
 #include "kernels/cuda/sm90/score_unit.cuh"
 #include "kernels/cuda/sm90/tile_work.cuh"

@@ -3,13 +3,15 @@
 //
 // Grid: one block for each multiprocessor, each working through tiles of kBlockM query rows of one
 // head. Warpgroup 0: warp 0 asks the copy engine for q, k and v (Producer), warp 1 chooses tiles
-// (TileScheduler). The other warpgroups are consumers: each owns 64 rows of the tile, multiplies,
-// and keeps scores, probabilities and output in registers. Key blocks run from right to left, so
-// that blocks cut by the causal edge or by the length come first.
+// (TileScheduler), warp 2 asks for bias and mask (ArrayLoader). The other warpgroups are consumers:
+// each owns 64 rows of the tile, multiplies, and keeps scores, probabilities and output in
+// registers. Key blocks run from right to left, so that blocks cut by the causal edge or by the
+// length come first.
 //
-// Shared memory: rings of q, k and v tiles and of TileWorks, results on their way out, barriers,
-// and the scheduler's own state (tile_traits.h, SharedMap). The copy engine writes q, k and v, the
-// scheduler the TileWorks; consumers write results, and zeros into v rows past a sequence's length.
+// Shared memory: rings of q, k and v tiles, of TileWorks, and for each consumer of blocks of bias
+// and mask; results on their way out, barriers, and the scheduler's own state (tile_traits.h,
+// SharedMap). The copy engine writes q, k, v, bias and mask, the scheduler the TileWorks; consumers
+// write results, and zeros into v rows past a sequence's length.
 //
 // Barriers (mbarriers unless said otherwise), one of each a stage, and who arrives:
 //   work full       every lane of the scheduler
@@ -19,6 +21,8 @@
 //   q free          every consumer warp, when its last score product of the tile is done
 //   k, v full       producer, 1 + bytes
 //   k, v free       one thread of each consumer warpgroup, when its product is done
+//   array full      array loader, 1 + bytes; one of each warpgroup and slot
+//   array free      every warp of the warpgroup, when it has read its rows
 //   named 1..3      turn of consumer warpgroup 0..2: itself and the one before it
 //   named 4         all consumers, once the zeros past a sequence's length are written
 //   named 5..7      a consumer warpgroup's own warps, where it passes over a stage
@@ -29,6 +33,7 @@
 #include "kernels/cuda/sm90/consumer.cuh"
 #include "kernels/cuda/sm90/kernel_args.h"
 #include "kernels/cuda/sm90/producer.cuh"
+#include "kernels/cuda/sm90/score_arrays.cuh"
 #include "kernels/cuda/sm90/shared_map.cuh"
 #include "kernels/cuda/sm90/tile_scheduler.cuh"
 #include "kernels/cuda/sm90/tile_traits.h"
@@ -45,6 +50,8 @@ __global__ void __launch_bounds__(Traits::kThreads, 1)
     ptx::PrefetchTensorMap(&args.k_map);
     ptx::PrefetchTensorMap(&args.v_map);
     if (Traits::kStagedOutput && args.copy_out) ptx::PrefetchTensorMap(&args.out_map);
+    if (Traits::kScoreArrays && args.copy_bias) ptx::PrefetchTensorMap(&args.bias_map);
+    if (Traits::kScoreArrays && args.copy_mask) ptx::PrefetchTensorMap(&args.mask_map);
     shared.InitBarriers();
   }
   __syncthreads();
@@ -57,6 +64,8 @@ __global__ void __launch_bounds__(Traits::kThreads, 1)
       Producer<Traits>(args, shared).Run();
     } else if (threadIdx.x / 32 == 1) {
       TileScheduler<Traits>(args, shared).Run();
+    } else if (Traits::kScoreArrays && threadIdx.x == 64) {
+      ArrayLoader<Traits>(args, shared).Run();
     }
   } else {
     ptx::GrowRegisters<Traits::kConsumerRegisters>();

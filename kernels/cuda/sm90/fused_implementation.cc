@@ -6,9 +6,9 @@
 #include "kernels/attention_shape.h"
 #include "kernels/cuda/alignment.h"
 #include "kernels/cuda/cuda_status.h"
-#include "kernels/cuda/finished_scores.h"
 #include "kernels/cuda/sm90/fused_attention.h"
 #include "kernels/cuda/sm90/limits.h"
+#include "kernels/cuda/sm90/score_kind.h"
 #include "kernels/status_macros.h"
 
 namespace attnd::cuda::sm90 {
@@ -20,17 +20,21 @@ using LaunchFunction = cudaError_t (*)(const AttentionParams&, int, int*, cudaSt
 struct Specialisation {
   std::int64_t head_dim;
   std::int64_t head_dim_v;
-  LaunchFunction launch[2][2];  // [bfloat16][score options]
+  LaunchFunction launch[2][3];  // [bfloat16][ScoreKind]
 };
 
 template <int kHeadDim, int kHeadDimV>
 constexpr Specialisation Specialise() {
+  using enum DataType;
+  using enum ScoreKind;
   return {kHeadDim,
           kHeadDimV,
-          {{LaunchFusedAttention<DataType::kFloat16, kHeadDim, kHeadDimV, false>,
-            LaunchFusedAttention<DataType::kFloat16, kHeadDim, kHeadDimV, true>},
-           {LaunchFusedAttention<DataType::kBFloat16, kHeadDim, kHeadDimV, false>,
-            LaunchFusedAttention<DataType::kBFloat16, kHeadDim, kHeadDimV, true>}}};
+          {{LaunchFusedAttention<kFloat16, kHeadDim, kHeadDimV, kRaw>,
+            LaunchFusedAttention<kFloat16, kHeadDim, kHeadDimV, kCapped>,
+            LaunchFusedAttention<kFloat16, kHeadDim, kHeadDimV, kFinished>},
+           {LaunchFusedAttention<kBFloat16, kHeadDim, kHeadDimV, kRaw>,
+            LaunchFusedAttention<kBFloat16, kHeadDim, kHeadDimV, kCapped>,
+            LaunchFusedAttention<kBFloat16, kHeadDim, kHeadDimV, kFinished>}}};
 }
 
 constexpr std::array kSpecialisations = {Specialise<64, 64>(),   Specialise<96, 96>(),
@@ -42,10 +46,6 @@ const Specialisation* Find(const AttentionParams& p) {
     if (candidate.head_dim == p.head_dim && candidate.head_dim_v == p.head_dim_v) return &candidate;
   }
   return nullptr;
-}
-
-bool HasScoreOptions(const AttentionParams& p) {
-  return NeedsFinishedScores(p) || p.mask.data != nullptr;
 }
 
 // The copy engine steps through each dimension by a stride of its own, below 2^40 bytes.
@@ -119,7 +119,7 @@ absl::Status Run(const AttentionParams& p, const ExecutionContext& context) {
   int* const ticket =
       context.workspace_bytes >= kTicketBytes ? static_cast<int*>(context.workspace) : nullptr;
   const LaunchFunction launch =
-      Find(p)->launch[p.q.dtype == DataType::kBFloat16][HasScoreOptions(p)];
+      Find(p)->launch[p.q.dtype == DataType::kBFloat16][static_cast<int>(ScoreKindOf(p))];
   RETURN_IF_CUDA_ERROR(launch(p, context.device.num_multiprocessors, ticket,
                               static_cast<cudaStream_t>(context.stream)));
   return absl::OkStatus();

@@ -9,12 +9,25 @@
 
 namespace attnd::cuda::sm90 {
 
+// What CappedUnit multiplies by: see there.
+struct CapConstants {
+  static constexpr int kCoefficients = 5;
+  float coefficients[kCoefficients];  // of the capped score in units of log2, as an odd polynomial
+                                      // of a product
+  float near_limit;                   // smallest product that it is not for
+  float far_scale;                    // a product times this is 2 log2(e) * score / softcap
+  float limit;                        // softcap in units of log2
+};
+
 struct KernelArgs {
   // Dimensions (head_dim, seqlen, heads, batch); one box is one column chunk of a tile.
   CUtensorMap q_map;
   CUtensorMap k_map;
   CUtensorMap v_map;
   CUtensorMap out_map;  // one box is one column chunk of 16 rows; only if copy_out
+  // Dimensions (keys, rows, heads, batch); one box is a block of keys by a warpgroup's rows.
+  CUtensorMap bias_map;  // only if copy_bias
+  CUtensorMap mask_map;  // only if copy_mask
   AttentionParams p;
   // Tiles of one sequence length (no cu_seqlens_q): m_blocks * num_heads * batch_size of them. With
   // cu_seqlens_q the device counts them.
@@ -25,8 +38,12 @@ struct KernelArgs {
   // Zero before the launch: the number of tiles handed out beyond each block's first. nullptr:
   // tiles are dealt in turn.
   int* ticket = nullptr;
+  CapConstants cap = {};  // only for ScoreKind::kCapped
   // Results have 16 bits: 16 rows that a warp owns whole go through shared memory.
   bool copy_out = false;
+  // Bias and mask that the copy engine can read come through shared memory.
+  bool copy_bias = false;
+  bool copy_mask = false;
   // A tile of v can hold rows past its sequence's length, where the copy engine does not write
   // zeros.
   bool clear_v_tail = false;

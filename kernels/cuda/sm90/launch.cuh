@@ -5,6 +5,7 @@
 
 #include "kernels/cuda/sm90/fused_attention.cuh"
 #include "kernels/cuda/sm90/fused_attention.h"
+#include "kernels/cuda/sm90/log2_units.h"
 #include "kernels/cuda/sm90/tensor_map.h"
 
 namespace attnd::cuda::sm90 {
@@ -30,6 +31,45 @@ inline TensorView AsConst(const MutableTensorView& view) {
           view.dim,  view.batch_stride, view.seq_stride, view.head_stride};
 }
 
+// tanh(y) / y as a polynomial of y^2 for |y| <= 3/4, minimax in relative error (5.7e-7), for y =
+// softmax_scale * product / softcap.
+inline CapConstants MakeCapConstants(const AttentionParams& p) {
+  constexpr double kTanh[CapConstants::kCoefficients] = {
+      9.9999943492e-1, -3.3328251529e-1, 1.3258983190e-1, -5.0056301793e-2, 1.2929631621e-2};
+  constexpr double kLargestNear = 0.75;
+  const double scale = static_cast<double>(p.softmax_scale) / p.softcap;
+  const double limit = static_cast<double>(p.softcap) * kLog2E;
+  CapConstants cap;
+  double factor = limit * scale;
+  for (int i = 0; i < CapConstants::kCoefficients; ++i, factor *= scale * scale)
+    cap.coefficients[i] = static_cast<float>(kTanh[i] * factor);
+  cap.near_limit = static_cast<float>(kLargestNear / scale);
+  cap.far_scale = static_cast<float>(2 * kLog2E * scale);
+  cap.limit = static_cast<float>(limit);
+  return cap;
+}
+
+// The bytes of a boolean mask as a bias of one byte an element.
+inline BiasView AsBytes(const MaskView& mask) {
+  return {mask.data, mask.dtype,        mask.batch,       mask.heads,     mask.rows,
+          mask.cols, mask.batch_stride, mask.head_stride, mask.row_stride};
+}
+
+// Describes bias and mask to the copy engine, if it can read them.
+template <typename Traits>
+cudaError_t DescribeScoreArrays(const AttentionParams& p, KernelArgs* args) {
+  const std::int64_t bias_bytes = SizeOf(p.bias.dtype);
+  const BiasView mask = AsBytes(p.mask);
+  args->copy_bias = Traits::kScoreArrays && ScoreArrayCopyable(p.bias, bias_bytes, p.seqlen_q);
+  args->copy_mask = Traits::kScoreArrays && ScoreArrayCopyable(mask, 1, p.seqlen_q);
+  cudaError_t error = cudaSuccess;
+  if (args->copy_bias)
+    error = EncodeScoreMap(p.bias, bias_bytes, 64, Traits::kBlockN, &args->bias_map);
+  if (error == cudaSuccess && args->copy_mask)
+    error = EncodeScoreMap(mask, 1, 64, Traits::kBlockN, &args->mask_map);
+  return error;
+}
+
 template <typename Traits>
 cudaError_t Launch(const AttentionParams& p, int* ticket, int num_multiprocessors,
                    cudaStream_t stream) {
@@ -40,6 +80,7 @@ cudaError_t Launch(const AttentionParams& p, int* ticket, int num_multiprocessor
   if (num_tiles == 0) return cudaSuccess;
   args.m_blocks = static_cast<int>(m_blocks);
   args.num_tiles = static_cast<int>(num_tiles);
+  if (Traits::kScoreKind == ScoreKind::kCapped) args.cap = MakeCapConstants(p);
   args.heads_per_section = HeadsPerSection(p);
   args.clear_v_tail =
       p.cu_seqlens_k != nullptr || p.lengths_k != nullptr || p.v.seqlen != p.seqlen_k;
@@ -53,6 +94,7 @@ cudaError_t Launch(const AttentionParams& p, int* ticket, int num_multiprocessor
   args.copy_out = Traits::kStagedOutput && p.out.dtype != DataType::kFloat32;
   if (error == cudaSuccess && args.copy_out)
     error = EncodeTensorMap(AsConst(p.out), kWarpRows, Traits::kVSwizzleBytes, &args.out_map);
+  if (error == cudaSuccess) error = DescribeScoreArrays<Traits>(p, &args);
   if (error == cudaSuccess) {
     error = cudaFuncSetAttribute(FusedAttentionKernel<Traits>,
                                  cudaFuncAttributeMaxDynamicSharedMemorySize, Traits::kSharedBytes);
@@ -67,10 +109,10 @@ cudaError_t Launch(const AttentionParams& p, int* ticket, int num_multiprocessor
   return cudaGetLastError();
 }
 
-template <DataType kDtype, int kHeadDim, int kHeadDimV, bool kScoreOptions>
+template <DataType kDtype, int kHeadDim, int kHeadDimV, ScoreKind kScoreKind>
 cudaError_t LaunchFusedAttention(const AttentionParams& p, int num_multiprocessors, int* ticket,
                                  cudaStream_t stream) {
-  return Launch<typename ChooseTraits<kDtype, kHeadDim, kHeadDimV, kScoreOptions>::Type>(
+  return Launch<typename ChooseTraits<kDtype, kHeadDim, kHeadDimV, kScoreKind>::Type>(
       p, ticket, num_multiprocessors, stream);
 }
 

@@ -36,7 +36,7 @@ struct RowSoftmax {
   }
 
   template <int kCount, typename Unit>
-  __device__ __forceinline__ void Exponentiate(int r, float (&scores)[kCount], const Unit& unit) {
+  __device__ __forceinline__ void Exponentiate(int r, float (&scores)[kCount], Unit unit) {
     const float reference = unit.Reference(max[r]);
 #pragma unroll
     for (int i = 2 * r; i < kCount; i += 4) {
@@ -44,6 +44,9 @@ struct RowSoftmax {
       scores[i + 1] = ptx::Exp2(unit.Exponent(scores[i + 1], reference));
       sum[r] += scores[i];
       sum[r] += scores[i + 1];
+      if constexpr (Unit::kLongExponents) {
+        if (i / 4 % 4 == 3) unit.WaitFor(scores[i - 12]);
+      }
     }
   }
 

@@ -3,86 +3,165 @@
 
 #include "kernels/attention_params.h"
 #include "kernels/cuda/element.cuh"
-#include "kernels/cuda/softcap.cuh"
+#include "kernels/cuda/ptx/shared_address.cuh"
+#include "kernels/cuda/sm90/epilogue.cuh"
+#include "kernels/cuda/sm90/score_arrays.cuh"
+#include "kernels/cuda/sm90/score_cap.cuh"
 #include "kernels/online_softmax.h"
 #include "kernels/sequence_bounds.h"
 
 namespace attnd::cuda::sm90 {
 
-// The optional steps for one tile: raw products in, finished scores out.
+// Where a thread's scores of one block belong: of those of rows `row` and row + 8, element i lies
+// in the first row if i / 2 is even, at key first_key + Column(i).
+struct ScorePlace {
+  int batch;
+  int head;
+  int row;  // in its sequence
+  int first_key;
+
+  static __device__ __forceinline__ int Column(int i) { return i / 4 * 8 + i % 2; }
+  static __device__ __forceinline__ bool InSecondRow(int i) { return (i >> 1 & 1) != 0; }
+};
+
+// Raw products of one block in, finished scores out.
+template <typename Traits>
 class ScoreOptions {
  public:
-  __device__ __forceinline__ ScoreOptions(const AttentionParams& params, const SequenceBounds& s,
-                                          std::int64_t batch, std::int64_t head, std::int64_t row)
-      : p_(params),
-        rows_left_(s.seqlen_q - row),
-        seqlen_k_(s.seqlen_k),
-        bias_offset_(ScoreOffset(params.bias, batch, head, row)),
-        mask_offset_(ScoreOffset(params.mask, batch, head, row)),
-        slope_(params.alibi_slopes ? params.alibi_slopes[batch * params.alibi_batch_stride + head]
-                                   : 0.0f),
-        position_(row + s.seqlen_k - s.seqlen_q) {}
+  static constexpr int kCount = Traits::kBlockN / 2;  // scores of a thread
 
-  template <int kCount>
-  __device__ __forceinline__ void Apply(int first_key, float (&scores)[kCount]) const {
+  // `arrays`: the warpgroup's slot, with what ArraySlots says.
+  __device__ __forceinline__ ScoreOptions(const KernelArgs& args, std::uint32_t arrays,
+                                          const ArraySlots<Traits>& slots, const ScorePlace& place)
+      : args_(args),
+        p_(args.p),
+        bias_(arrays + ThreadOffset() * (slots.bias_bytes() / Traits::kArrayElements)),
+        mask_(arrays + slots.bias_bytes() + ThreadOffset()),
+        place_(place) {}
+
+  __device__ __forceinline__ void Apply(float (&scores)[kCount]) const {
+    float factor = p_.softmax_scale;
+    if (p_.softcap > 0.0f) {
+      ScoreCap(p_.softmax_scale, p_.softcap).Apply(scores);
+      factor = p_.softcap;
+    }
+    if (p_.bias.data != nullptr) {
+      AddBias(factor, scores);
+    } else {
 #pragma unroll
-    for (int i = 0; i < kCount; ++i) scores[i] *= p_.softmax_scale;
-    if (p_.softcap > 0.0f) ApplySoftcap(scores);
-    if (p_.bias.data != nullptr)
-      ForEachStored(p_.bias.row_stride, bias_offset_, first_key, scores,
-                    [this](std::int64_t at, float score) {
-                      return score + LoadAsFloat(p_.bias.data, p_.bias.dtype, at);
-                    });
-    if (p_.alibi_slopes != nullptr) ApplyAlibi(first_key, scores);
-    if (p_.mask.data != nullptr)
-      ForEachStored(p_.mask.row_stride, mask_offset_, first_key, scores,
-                    [this](std::int64_t at, float score) {
-                      return p_.mask.data[at] != 0 ? score : NegativeInfinity();
-                    });
+      for (int i = 0; i < kCount; ++i) scores[i] *= factor;
+    }
+    if (p_.alibi_slopes != nullptr) AddAlibi(scores);
+    if (p_.mask.data != nullptr) ApplyMask(scores);
   }
 
  private:
-  template <int kCount>
-  __device__ __forceinline__ void ApplySoftcap(float (&scores)[kCount]) const {
-    const Softcap softcap(p_.softcap);
-#pragma unroll
-    for (int i = 0; i < kCount; ++i) scores[i] = softcap(scores[i]);
+  using Stored = Element<Traits::kDtype>;
+
+  // Of this thread's first element among those of its warpgroup's block.
+  static __device__ __forceinline__ int ThreadOffset() {
+    return ThreadRowInGroup() * Traits::kBlockN + threadIdx.x % 4 * 2;
+  }
+  // From there to the pair of elements that begins with score i.
+  static __device__ __forceinline__ int PairOffset(int i) {
+    return ScorePlace::InSecondRow(i) * 8 * Traits::kBlockN + ScorePlace::Column(i);
   }
 
-  template <int kCount>
-  __device__ __forceinline__ void ApplyAlibi(int first_key, float (&scores)[kCount]) const {
-    const int offset = static_cast<int>(position_ - first_key);
+  // scores = factor * scores + bias, rounded once.
+  __device__ __forceinline__ void AddBias(float factor, float (&scores)[kCount]) const {
+    const auto add = [factor](float score, auto bias) {
+      if constexpr (sizeof(bias) == 2) {
+        return __fmaf_rn(score, factor, Stored::ToFloat(bias));
+      } else {
+        return __fmaf_rn(score, factor, bias);
+      }
+    };
+    if (p_.bias.dtype == DataType::kFloat32) {
+      if (args_.copy_bias) {
 #pragma unroll
-    for (int i = 0; i < kCount; ++i) {
-      const int distance = offset + ((i >> 1) & 1) * 8 - (i / 4 * 8 + i % 2);
-      scores[i] -= slope_ * static_cast<float>(abs(distance));
+        for (int i = 0; i < kCount; i += 2) {
+          const float2 pair = ptx::LoadSharedFloat2(bias_ + 4 * PairOffset(i));
+          scores[i] = add(scores[i], pair.x);
+          scores[i + 1] = add(scores[i + 1], pair.y);
+        }
+      } else {
+        ForEachInMemory(static_cast<const float*>(p_.bias.data), p_.bias, scores, add);
+      }
+    } else if (args_.copy_bias) {
+#pragma unroll
+      for (int i = 0; i < kCount; i += 2) {
+        const std::uint32_t pair = ptx::LoadShared32(bias_ + 2 * PairOffset(i));
+        scores[i] = add(scores[i], static_cast<std::uint16_t>(pair));
+        scores[i + 1] = add(scores[i + 1], static_cast<std::uint16_t>(pair >> 16));
+      }
+    } else {
+      ForEachInMemory(static_cast<const std::uint16_t*>(p_.bias.data), p_.bias, scores, add);
     }
   }
 
-  // Replaces scores that have an element of a stored [row, key] array by change(element offset,
-  // score).
-  template <int kCount, typename Change>
-  __device__ __forceinline__ void ForEachStored(std::int64_t row_stride, std::int64_t offset,
-                                                int first_key, float (&scores)[kCount],
-                                                Change change) const {
-    const int keys_left = static_cast<int>(seqlen_k_ - first_key);
+  __device__ __forceinline__ void ApplyMask(float (&scores)[kCount]) const {
+    const auto hide = [](float score, std::uint32_t visible) {
+      return visible != 0 ? score : NegativeInfinity();
+    };
+    if (args_.copy_mask) {
 #pragma unroll
-    for (int i = 0; i < kCount; ++i) {
-      const int r = (i >> 1) & 1;
-      const int column = i / 4 * 8 + i % 2;
-      if (8 * r < rows_left_ && column < keys_left) {
-        scores[i] = change(offset + 8 * r * row_stride + first_key + column, scores[i]);
+      for (int i = 0; i < kCount; i += 2) {
+        const std::uint32_t pair = ptx::LoadShared16(mask_ + PairOffset(i));
+        scores[i] = hide(scores[i], pair & 0xff);
+        scores[i + 1] = hide(scores[i + 1], pair >> 8);
+      }
+    } else {
+      ForEachInMemory(p_.mask.data, p_.mask, scores, hide);
+    }
+  }
+
+  // Distances are exact: up to 2^24 in float32, else in integers, whose conversion takes time.
+  __device__ __forceinline__ void AddAlibi(float (&scores)[kCount]) const {
+    const float slope = -p_.alibi_slopes[place_.batch * p_.alibi_batch_stride + place_.head];
+    const SequenceBounds s = BoundsOf(p_, place_.batch);
+    const int offset = place_.row + static_cast<int>(s.seqlen_k - s.seqlen_q) - place_.first_key;
+    if (p_.seqlen_q + p_.seqlen_k < (1 << 24)) {
+      const float row_offsets[2] = {static_cast<float>(offset), static_cast<float>(offset + 8)};
+#pragma unroll
+      for (int i = 0; i < kCount; ++i) {
+        const float distance = row_offsets[ScorePlace::InSecondRow(i)] - ScorePlace::Column(i);
+        scores[i] = __fmaf_rn(slope, fabsf(distance), scores[i]);
+      }
+    } else {
+#pragma unroll
+      for (int i = 0; i < kCount; ++i) {
+        const int distance = offset + 8 * ScorePlace::InSecondRow(i) - ScorePlace::Column(i);
+        scores[i] = __fmaf_rn(slope, static_cast<float>(abs(distance)), scores[i]);
       }
     }
   }
 
+  // Replaces each score that has an element in `data`, the memory of `view`, by change(score,
+  // element).
+  template <typename T, typename View, typename Change>
+  __device__ __forceinline__ void ForEachInMemory(const T* data, const View& view,
+                                                  float (&scores)[kCount], Change change) const {
+    const SequenceBounds s = BoundsOf(p_, place_.batch);
+    const T* const rows[2] = {data + Offset(view, place_.row), data + Offset(view, place_.row + 8)};
+    const bool live[2] = {place_.row < s.seqlen_q, place_.row + 8 < s.seqlen_q};
+    const int keys_left = static_cast<int>(s.seqlen_k) - place_.first_key;
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) {
+      const int r = ScorePlace::InSecondRow(i);
+      const int column = ScorePlace::Column(i);
+      if (live[r] && column < keys_left) scores[i] = change(scores[i], rows[r][column]);
+    }
+  }
+  template <typename View>
+  __device__ __forceinline__ std::int64_t Offset(const View& view, int row) const {
+    return ScoreOffset(view, place_.batch, place_.head, row) + place_.first_key;
+  }
+
+  const KernelArgs& args_;
   const AttentionParams& p_;
-  std::int64_t rows_left_;  // from this thread's first row on; bias and mask end there
-  std::int64_t seqlen_k_;
-  std::int64_t bias_offset_;  // elements, at (batch, head, this thread's first row, 0)
-  std::int64_t mask_offset_;
-  float slope_;            // ALiBi slope_ of the head, 0 for none
-  std::int64_t position_;  // of the first row among the keys
+  const std::uint32_t bias_;  // shared memory: this thread's first element
+  const std::uint32_t mask_;
+  const ScorePlace place_;
 };
 
 }  // namespace attnd::cuda::sm90

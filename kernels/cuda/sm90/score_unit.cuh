@@ -2,27 +2,30 @@
 // them.
 #pragma once
 
-#include "kernels/attention_params.h"
+#include "kernels/cuda/sm90/capped_unit.cuh"
+#include "kernels/cuda/sm90/kernel_args.h"
+#include "kernels/cuda/sm90/log2_units.h"
+#include "kernels/cuda/sm90/score_kind.h"
 #include "kernels/online_softmax.h"
 
 namespace attnd::cuda::sm90 {
 
-inline constexpr float kLog2E = 1.4426950408889634f;
-inline constexpr float kLn2 = 0.6931471805599453f;
-
 // Each unit tells what the exponents of a row subtract, given its maximum (0 for a row whose scores
 // so far are all -inf: exp2(-inf - 0) is 0 where exp2(-inf + inf) is NaN); the exponent of a score;
-// that of an earlier maximum; and a maximum in the units of AttentionParams.
+// that of an earlier maximum; and a maximum in the units of AttentionParams. One whose exponents
+// take many instructions has WaitFor.
 
 // Raw products: scaled inside the exponent's multiply-add. Every exponent uses the same rounded
 // product scale_log2 * max, so that its rounding cancels in the quotient (for scores up to those
 // that docs/numerics.md names, "Range").
 struct RawUnit {
+  static constexpr bool kLongExponents = false;
+
   float scale;
   float scale_log2;
 
-  __device__ __forceinline__ explicit RawUnit(const AttentionParams& p)
-      : scale(p.softmax_scale), scale_log2(p.softmax_scale * kLog2E) {}
+  __device__ __forceinline__ explicit RawUnit(const KernelArgs& args)
+      : scale(args.p.softmax_scale), scale_log2(args.p.softmax_scale * kLog2E) {}
 
   __device__ __forceinline__ float Reference(float max) const {
     return max == NegativeInfinity() ? 0.0f : __fmul_rn(max, scale_log2);
@@ -40,7 +43,9 @@ struct RawUnit {
 // largest would overflow. Their differences from the maximum change units: those are never
 // positive, and where one overflows the weight is 0.
 struct FinishedUnit {
-  __device__ __forceinline__ explicit FinishedUnit(const AttentionParams&) {}
+  static constexpr bool kLongExponents = false;
+
+  __device__ __forceinline__ explicit FinishedUnit(const KernelArgs&) {}
 
   __device__ __forceinline__ float Reference(float max) const {
     return max == NegativeInfinity() ? 0.0f : max;
@@ -52,6 +57,21 @@ struct FinishedUnit {
     return Exponent(max, reference);
   }
   __device__ __forceinline__ float Natural(float max) const { return max; }
+};
+
+template <ScoreKind kKind>
+struct ScoreUnitOf;
+template <>
+struct ScoreUnitOf<ScoreKind::kRaw> {
+  using Type = RawUnit;
+};
+template <>
+struct ScoreUnitOf<ScoreKind::kCapped> {
+  using Type = CappedUnit<false>;
+};
+template <>
+struct ScoreUnitOf<ScoreKind::kFinished> {
+  using Type = FinishedUnit;
 };
 
 }  // namespace attnd::cuda::sm90

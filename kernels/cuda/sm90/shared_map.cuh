@@ -17,8 +17,9 @@ struct SchedulerState {
   int first_tile;  // index of its first tile
 };
 
-// Tiles and barriers as addresses in the shared window. The rings of TileWorks, q, k and v each
-// have a "full" and a "free" barrier for every stage; WorkWanted is one barrier.
+// Tiles and barriers as addresses in the shared window. The rings of TileWorks, q, k, v, and of
+// each warpgroup's blocks of bias and mask, have a "full" and a "free" barrier for every stage;
+// WorkWanted is one barrier.
 template <typename Traits>
 class SharedMap {
  public:
@@ -43,6 +44,12 @@ class SharedMap {
       ptx::MbarrierInit(VFull(stage), 1);
       ptx::MbarrierInit(VFree(stage), Traits::kConsumers);
     }
+    for (int group = 0; Traits::kScoreArrays && group < Traits::kConsumers; ++group) {
+      for (int slot = 0; slot < 2; ++slot) {
+        ptx::MbarrierInit(ArrayFull(group, slot), 1);
+        ptx::MbarrierInit(ArrayFree(group, slot), 4);
+      }
+    }
     ptx::FenceMbarrierInit();
   }
 
@@ -64,6 +71,11 @@ class SharedMap {
   // Of consumer warp `warp`: 16 rows of results.
   __device__ __forceinline__ std::uint32_t Out(int warp) const {
     return base_ + Traits::kOutOffset + warp * (Traits::kOutBytes / (4 * Traits::kConsumers));
+  }
+
+  // Blocks of bias and mask for a consumer warpgroup.
+  __device__ __forceinline__ std::uint32_t Arrays(int group) const {
+    return base_ + Traits::kArrayOffset + group * Traits::kArrayBytes;
   }
 
   __device__ __forceinline__ std::uint32_t WorkFull(int slot) const { return Barrier(slot); }
@@ -91,12 +103,19 @@ class SharedMap {
   __device__ __forceinline__ std::uint32_t VFree(int stage) const {
     return Barrier(kFirstV + Traits::kStages + stage);
   }
+  __device__ __forceinline__ std::uint32_t ArrayFull(int group, int slot) const {
+    return Barrier(kFirstArray + 2 * group + slot);
+  }
+  __device__ __forceinline__ std::uint32_t ArrayFree(int group, int slot) const {
+    return Barrier(kFirstArray + Traits::kArrayBarriers + 2 * group + slot);
+  }
 
  private:
   static constexpr int kFirstQ = 2 * Traits::kWorkSlots + 1;
   static constexpr int kFirstK = kFirstQ + 2 * Traits::kQStages;
   static constexpr int kFirstV = kFirstK + 2 * Traits::kStages;
-  static_assert(kFirstV + 2 * Traits::kStages == Traits::kBarriers);
+  static constexpr int kFirstArray = kFirstV + 2 * Traits::kStages;
+  static_assert(kFirstArray + 2 * Traits::kArrayBarriers == Traits::kBarriers);
   static_assert(sizeof(TileWork) == Traits::kWorkBytes);
   static_assert(sizeof(SchedulerState) == Traits::kSchedulerBytes);
 

@@ -17,4 +17,13 @@ namespace attnd::cuda::sm90 {
 cudaError_t EncodeTensorMap(const TensorView& view, int box_rows, int swizzle_bytes,
                             CUtensorMap* map);
 
+// Whether the copy engine can read a bias or mask of elements of `element_bytes` (1, 2 or 4): it
+// wants rows of its own for each query, at multiples of 16 bytes.
+bool ScoreArrayCopyable(const BiasView& view, std::int64_t element_bytes, std::int64_t seqlen_q);
+
+// Fills *map for such an array: dimensions (keys, rows, heads, batch) and a box of `box_rows` rows
+// of `box_keys` keys, which is not swizzled. Errors as EncodeTensorMap.
+cudaError_t EncodeScoreMap(const BiasView& view, std::int64_t element_bytes, int box_rows,
+                           int box_keys, CUtensorMap* map);
+
 }  // namespace attnd::cuda::sm90

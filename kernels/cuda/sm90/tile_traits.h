@@ -2,6 +2,7 @@
 // head_dim: docs/kernels-hopper.md.
 #pragma once
 
+#include "kernels/cuda/sm90/score_kind.h"
 #include "kernels/data_type.h"
 
 namespace attnd::cuda::sm90 {
@@ -9,10 +10,9 @@ namespace attnd::cuda::sm90 {
 // One specialisation: kConsumers warpgroups of 64 query rows each share tiles of kBlockN keys.
 //
 // kPingPong: warpgroups take turns at the tensor cores, so that one's softmax runs under another's
-// products. kScoreOptions: scores also go through softcap, bias, ALiBi and boolean mask
-// (score_options.cuh).
+// products.
 template <DataType kElement, int kQkDim, int kVDim, int kNumConsumers, int kKeys, int kNumQStages,
-          int kNumStages, bool kTakesTurns, bool kHasScoreOptions>
+          int kNumStages, bool kTakesTurns, ScoreKind kKind>
 struct TileTraits {
   static constexpr DataType kDtype = kElement;
   static constexpr int kHeadDim = kQkDim;
@@ -24,7 +24,7 @@ struct TileTraits {
   static constexpr int kQStages = kNumQStages;
   static constexpr int kStages = kNumStages;  // k tiles held at a time, and as many of v
   static constexpr bool kPingPong = kTakesTurns;
-  static constexpr bool kScoreOptions = kHasScoreOptions;
+  static constexpr ScoreKind kScoreKind = kKind;
   // With a second q tile at hand, the first score product of a tile runs while the results of the
   // tile before are stored.
   static constexpr bool kJoinTiles = kNumQStages > 1;
@@ -33,7 +33,7 @@ struct TileTraits {
   static constexpr bool kLongOutput = kVDim > 128;
   // Blocks that all rows see whole have a loop of their own. (Measured: +1 to 2 % where the loop
   // then is short; -3 % at 256.)
-  static constexpr bool kWholeBlocksApart = !kHasScoreOptions && !kLongOutput;
+  static constexpr bool kWholeBlocksApart = kKind != ScoreKind::kFinished && !kLongOutput;
 
   // Results go through shared memory where it has room for them. Where it holds two q tiles it has;
   // kSharedBytes is checked below.
@@ -55,74 +55,109 @@ struct TileTraits {
   static constexpr int kWorkSlots = 2;  // TileWorks: the tile at hand, and the next
   static constexpr int kWorkBytes = 96;
   static constexpr int kSchedulerBytes = 12;
-  static constexpr int kBarriers = 2 * (kWorkSlots + kQStages + 2 * kStages) + 1;
+
+  // Blocks of bias and mask that wait for a warpgroup: room for one of float32 and mask together,
+  // or for two of either 16-bit bias or mask.
+  static constexpr bool kScoreArrays = kKind == ScoreKind::kFinished;
+  static constexpr int kArrayElements = 64 * kBlockN;
+  static constexpr int kArrayBytes = kScoreArrays ? 5 * kArrayElements : 0;
+  static constexpr int kArrayBarriers = kScoreArrays ? 2 * kNumConsumers : 0;
+
+  static constexpr int kBarriers =
+      2 * (kWorkSlots + kQStages + 2 * kStages) + 1 + 2 * kArrayBarriers;
 
   // Shared memory, in bytes from a 1024-byte boundary.
   static constexpr int kQOffset = 0;
   static constexpr int kKOffset = kQOffset + kQStages * kQBytes;
   static constexpr int kVOffset = kKOffset + kStages * kKBytes;
   static constexpr int kOutOffset = kVOffset + kStages * kVBytes;
-  static constexpr int kBarrierOffset = kOutOffset + kOutBytes;
+  static constexpr int kArrayOffset = kOutOffset + kOutBytes;
+  static constexpr int kBarrierOffset = kArrayOffset + kNumConsumers * kArrayBytes;
   static constexpr int kWorkOffset = (kBarrierOffset + 8 * kBarriers + 15) / 16 * 16;
   static constexpr int kSharedBytes = kWorkOffset + kWorkSlots * kWorkBytes + kSchedulerBytes;
 
   static_assert(kQkDim % 32 == 0 && kVDim % 32 == 0 && kBlockN % 16 == 0);
   static_assert(kQBytes % 1024 == 0 && kKBytes % 1024 == 0 && kVBytes % 1024 == 0 &&
-                kOutBytes % 1024 == 0);
+                kOutBytes % 1024 == 0 && kArrayElements % 128 == 0);
   static_assert(kSharedBytes <= 232448, "more than a block may have");
 };
 
-// The specialisation for each pair of widths: warpgroups, keys, q stages, k and v stages,
-// ping-pong.
-template <DataType kDtype, int kHeadDim, int kHeadDimV, bool kScoreOptions>
+// The specialisation for each pair of widths and kind of scores: warpgroups, keys, q stages, k and
+// v stages, ping-pong. Key counts that are odd multiples of 16 spread the rows of a bias over the
+// banks of shared memory.
+template <DataType kDtype, int kHeadDim, int kHeadDimV, ScoreKind kScoreKind>
 struct ChooseTraits;
 template <DataType kDtype>
-struct ChooseTraits<kDtype, 64, 64, false> {
-  using Type = TileTraits<kDtype, 64, 64, 3, 128, 2, 2, true, false>;
+struct ChooseTraits<kDtype, 64, 64, ScoreKind::kRaw> {
+  using Type = TileTraits<kDtype, 64, 64, 3, 128, 2, 2, true, ScoreKind::kRaw>;
 };
 template <DataType kDtype>
-struct ChooseTraits<kDtype, 64, 64, true> {
-  using Type = TileTraits<kDtype, 64, 64, 2, 128, 2, 2, true, true>;
+struct ChooseTraits<kDtype, 64, 64, ScoreKind::kCapped> {
+  using Type = TileTraits<kDtype, 64, 64, 3, 128, 2, 2, true, ScoreKind::kCapped>;
 };
 template <DataType kDtype>
-struct ChooseTraits<kDtype, 96, 96, false> {
-  using Type = TileTraits<kDtype, 96, 96, 2, 176, 2, 2, true, false>;
+struct ChooseTraits<kDtype, 64, 64, ScoreKind::kFinished> {
+  using Type = TileTraits<kDtype, 64, 64, 2, 112, 1, 2, true, ScoreKind::kFinished>;
 };
 template <DataType kDtype>
-struct ChooseTraits<kDtype, 96, 96, true> {
-  using Type = TileTraits<kDtype, 96, 96, 2, 112, 2, 2, true, true>;
+struct ChooseTraits<kDtype, 96, 96, ScoreKind::kRaw> {
+  using Type = TileTraits<kDtype, 96, 96, 2, 176, 2, 2, true, ScoreKind::kRaw>;
 };
 template <DataType kDtype>
-struct ChooseTraits<kDtype, 128, 128, false> {
-  using Type = TileTraits<kDtype, 128, 128, 2, 128, 2, 2, true, false>;
+struct ChooseTraits<kDtype, 96, 96, ScoreKind::kCapped> {
+  using Type = TileTraits<kDtype, 96, 96, 2, 176, 2, 2, true, ScoreKind::kCapped>;
 };
 template <DataType kDtype>
-struct ChooseTraits<kDtype, 128, 128, true> {
-  using Type = TileTraits<kDtype, 128, 128, 2, 112, 2, 2, true, true>;
+struct ChooseTraits<kDtype, 96, 96, ScoreKind::kFinished> {
+  using Type = TileTraits<kDtype, 96, 96, 2, 112, 1, 2, true, ScoreKind::kFinished>;
 };
 template <DataType kDtype>
-struct ChooseTraits<kDtype, 192, 128, false> {
-  using Type = TileTraits<kDtype, 192, 128, 2, 128, 1, 2, true, false>;
+struct ChooseTraits<kDtype, 128, 128, ScoreKind::kRaw> {
+  using Type = TileTraits<kDtype, 128, 128, 2, 128, 2, 2, true, ScoreKind::kRaw>;
 };
 template <DataType kDtype>
-struct ChooseTraits<kDtype, 192, 128, true> {
-  using Type = TileTraits<kDtype, 192, 128, 2, 96, 1, 2, true, true>;
+struct ChooseTraits<kDtype, 128, 128, ScoreKind::kCapped> {
+  using Type = TileTraits<kDtype, 128, 128, 2, 128, 2, 2, true, ScoreKind::kCapped>;
 };
 template <DataType kDtype>
-struct ChooseTraits<kDtype, 192, 192, false> {
-  using Type = TileTraits<kDtype, 192, 192, 2, 112, 1, 2, true, false>;
+struct ChooseTraits<kDtype, 128, 128, ScoreKind::kFinished> {
+  using Type = TileTraits<kDtype, 128, 128, 2, 112, 1, 2, true, ScoreKind::kFinished>;
 };
 template <DataType kDtype>
-struct ChooseTraits<kDtype, 192, 192, true> {
-  using Type = TileTraits<kDtype, 192, 192, 2, 80, 1, 2, true, true>;
+struct ChooseTraits<kDtype, 192, 128, ScoreKind::kRaw> {
+  using Type = TileTraits<kDtype, 192, 128, 2, 128, 1, 2, true, ScoreKind::kRaw>;
 };
 template <DataType kDtype>
-struct ChooseTraits<kDtype, 256, 256, false> {
-  using Type = TileTraits<kDtype, 256, 256, 2, 80, 1, 2, false, false>;
+struct ChooseTraits<kDtype, 192, 128, ScoreKind::kCapped> {
+  using Type = TileTraits<kDtype, 192, 128, 2, 128, 1, 2, true, ScoreKind::kCapped>;
 };
 template <DataType kDtype>
-struct ChooseTraits<kDtype, 256, 256, true> {
-  using Type = TileTraits<kDtype, 256, 256, 2, 48, 1, 2, false, true>;
+struct ChooseTraits<kDtype, 192, 128, ScoreKind::kFinished> {
+  using Type = TileTraits<kDtype, 192, 128, 2, 80, 1, 2, true, ScoreKind::kFinished>;
+};
+template <DataType kDtype>
+struct ChooseTraits<kDtype, 192, 192, ScoreKind::kRaw> {
+  using Type = TileTraits<kDtype, 192, 192, 2, 112, 1, 2, true, ScoreKind::kRaw>;
+};
+template <DataType kDtype>
+struct ChooseTraits<kDtype, 192, 192, ScoreKind::kCapped> {
+  using Type = TileTraits<kDtype, 192, 192, 2, 112, 1, 2, true, ScoreKind::kCapped>;
+};
+template <DataType kDtype>
+struct ChooseTraits<kDtype, 192, 192, ScoreKind::kFinished> {
+  using Type = TileTraits<kDtype, 192, 192, 2, 80, 1, 2, true, ScoreKind::kFinished>;
+};
+template <DataType kDtype>
+struct ChooseTraits<kDtype, 256, 256, ScoreKind::kRaw> {
+  using Type = TileTraits<kDtype, 256, 256, 2, 80, 1, 2, false, ScoreKind::kRaw>;
+};
+template <DataType kDtype>
+struct ChooseTraits<kDtype, 256, 256, ScoreKind::kCapped> {
+  using Type = TileTraits<kDtype, 256, 256, 2, 80, 1, 2, false, ScoreKind::kCapped>;
+};
+template <DataType kDtype>
+struct ChooseTraits<kDtype, 256, 256, ScoreKind::kFinished> {
+  using Type = TileTraits<kDtype, 256, 256, 2, 48, 1, 2, false, ScoreKind::kFinished>;
 };
 
 }  // namespace attnd::cuda::sm90

@@ -46,6 +46,9 @@ struct alignas(16) TileWork {
   GroupBlocks groups[3];
 
   __device__ __forceinline__ bool HasKeys() const { return block_begin < block_end; }
+  // Whether any of a consumer warpgroup's rows are within the sequence's length. Nobody looks at
+  // the scores of one without.
+  __device__ __forceinline__ bool HasRows(int group) const { return live_rows > 64 * group; }
 };
 
 // Limits that no row of a tile reaches.

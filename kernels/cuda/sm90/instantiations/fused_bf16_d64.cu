@@ -2,10 +2,11 @@
 
 namespace attnd::cuda::sm90 {
 
-template cudaError_t LaunchFusedAttention<DataType::kBFloat16, 64, 64, false>(
+template cudaError_t LaunchFusedAttention<DataType::kBFloat16, 64, 64, ScoreKind::kRaw>(
     const AttentionParams&, int, int*, cudaStream_t);
-template cudaError_t LaunchFusedAttention<DataType::kBFloat16, 64, 64, true>(const AttentionParams&,
-                                                                             int, int*,
-                                                                             cudaStream_t);
+template cudaError_t LaunchFusedAttention<DataType::kBFloat16, 64, 64, ScoreKind::kCapped>(
+    const AttentionParams&, int, int*, cudaStream_t);
+template cudaError_t LaunchFusedAttention<DataType::kBFloat16, 64, 64, ScoreKind::kFinished>(
+    const AttentionParams&, int, int*, cudaStream_t);
 
 }  // namespace attnd::cuda::sm90

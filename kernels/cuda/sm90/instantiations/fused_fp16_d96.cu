@@ -2,11 +2,11 @@
 
 namespace attnd::cuda::sm90 {
 
-template cudaError_t LaunchFusedAttention<DataType::kFloat16, 96, 96, false>(const AttentionParams&,
-                                                                             int, int*,
-                                                                             cudaStream_t);
-template cudaError_t LaunchFusedAttention<DataType::kFloat16, 96, 96, true>(const AttentionParams&,
-                                                                            int, int*,
-                                                                            cudaStream_t);
+template cudaError_t LaunchFusedAttention<DataType::kFloat16, 96, 96, ScoreKind::kRaw>(
+    const AttentionParams&, int, int*, cudaStream_t);
+template cudaError_t LaunchFusedAttention<DataType::kFloat16, 96, 96, ScoreKind::kCapped>(
+    const AttentionParams&, int, int*, cudaStream_t);
+template cudaError_t LaunchFusedAttention<DataType::kFloat16, 96, 96, ScoreKind::kFinished>(
+    const AttentionParams&, int, int*, cudaStream_t);
 
 }  // namespace attnd::cuda::sm90

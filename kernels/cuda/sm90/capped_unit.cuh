@@ -1,0 +1,84 @@
+// Softcap inside the exponent.
+#pragma once
+
+#include "kernels/cuda/ptx/math.cuh"
+#include "kernels/cuda/sm90/kernel_args.h"
+#include "kernels/cuda/sm90/log2_units.h"
+#include "kernels/online_softmax.h"
+
+namespace attnd::cuda::sm90 {
+
+// Raw products, which order like their capped scores. The exponent of a product x is
+//   softcap * log2(e) * tanh(softmax_scale * x / softcap) - reference,
+// with a relative error of the tanh under 8e-7. Of arguments up to 3/4 it is an odd polynomial,
+// whose multiply-adds run in the shadow of the exponentials: the unit that takes those is busy, and
+// has no time for a tanh. (Its own tanh.approx is off by 2^-11: 0.02 in a score under a softcap of
+// 50.) A score of -inf is one that the row may not see; the polynomial, whose last coefficient is
+// positive, leaves it -inf.
+//
+// kNear: all products that rows see are smaller than args.cap.near_limit. Every product rounds
+// alike in both kinds, so that a row does not depend on what other rows hold. As the exponents of
+// RawUnit, all use the same rounded reference.
+template <bool kNear>
+class CappedUnit {
+ public:
+  static constexpr bool kLongExponents = true;
+
+  __device__ __forceinline__ explicit CappedUnit(const KernelArgs& args)
+      : cap_(args.cap), last_(args.cap.coefficients[kLast]) {}
+
+  // Keeps the compiler from working out the next exponents before `weight` is there: it would put
+  // all of them before the first exponential, where nothing hides them. A weight is finite, or NaN
+  // as the whole row is then.
+  __device__ __forceinline__ void WaitFor(float weight) { last_ = __fmaf_rn(weight, 0.0f, last_); }
+
+  __device__ __forceinline__ float Reference(float max) const {
+    const float capped = Capped(max);
+    return capped == NegativeInfinity() ? 0.0f : capped;
+  }
+  __device__ __forceinline__ float Exponent(float score, float reference) const {
+    const float near = __fmaf_rn(score, Slope(score), -reference);
+    if constexpr (kNear) return near;
+    return ptx::Select(IsNear(score), near, Far(score) - reference);
+  }
+  __device__ __forceinline__ float ExponentOfMax(float max, float reference) const {
+    return Capped(max) - reference;
+  }
+  __device__ __forceinline__ float Natural(float max) const { return Capped(max) * kLn2; }
+
+ private:
+  static constexpr int kLast = CapConstants::kCoefficients - 1;
+
+  __device__ __forceinline__ bool IsNear(float score) const {
+    return fabsf(score) < cap_.near_limit;
+  }
+
+  // In units of log2.
+  __device__ __forceinline__ float Capped(float score) const {
+    const float near = __fmul_rn(score, Slope(score));
+    if constexpr (kNear) return near;
+    return ptx::Select(IsNear(score), near, Far(score));
+  }
+
+  // The capped score over the product, near 0.
+  __device__ __forceinline__ float Slope(float score) const {
+    const float square = __fmul_rn(score, score);
+    float slope = last_;
+#pragma unroll
+    for (int i = kLast - 1; i >= 0; --i) slope = __fmaf_rn(slope, square, cap_.coefficients[i]);
+    return slope;
+  }
+
+  // tanh(y) = 1 - 2 / (e^2y + 1), of which a small y would leave only the rounding of 1.
+  __device__ __forceinline__ float Far(float score) const {
+    const float power = ptx::Exp2(__fmul_rn(fabsf(score), cap_.far_scale));
+    const float part = __fmaf_rn(-2.0f, ptx::Reciprocal(power + 1.0f), 1.0f);
+    const float capped = copysignf(__fmul_rn(part, cap_.limit), score);
+    return score == NegativeInfinity() ? score : capped;
+  }
+
+  const CapConstants& cap_;
+  float last_;  // coefficient
+};
+
+}  // namespace attnd::cuda::sm90

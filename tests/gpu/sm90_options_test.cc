@@ -1,0 +1,154 @@
+// The Hopper kernel's score options: the ways that bias and mask come to it, and softcap inside the
+// exponent.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <optional>
+
+#include "tests/gpu/sm90_fixture.h"
+
+namespace attnd::testing {
+namespace {
+
+using Sm90OptionsTest = Sm90Test;
+
+// Rows of bias and mask that the copy engine can read.
+ProblemSpec ArraySpec(int head_dim, int head_dim_v) {
+  ProblemSpec spec = Sm90Spec(head_dim, head_dim_v);
+  spec.seqlen_q = 200;
+  spec.seqlen_k = 304;
+  return spec;
+}
+
+struct Arrays {
+  ScoreArray bias;
+  std::optional<DataType> bias_dtype;
+  ScoreArray mask;
+};
+
+// One and two slots of shared memory, and each shape that is and that is not copied.
+constexpr Arrays kArrays[] = {
+    {ScoreArray::kFull, std::nullopt, ScoreArray::kNone},
+    {ScoreArray::kPerHead, DataType::kFloat32, ScoreArray::kNone},
+    {ScoreArray::kNone, std::nullopt, ScoreArray::kPerRow},
+    {ScoreArray::kPerRow, std::nullopt, ScoreArray::kFull},
+    {ScoreArray::kFull, DataType::kFloat32, ScoreArray::kPerRow},
+    {ScoreArray::kColumnsOnly, std::nullopt, ScoreArray::kPerRow},
+    {ScoreArray::kPerRow, DataType::kFloat32, ScoreArray::kPerBatch},
+};
+
+ProblemSpec WithArrays(ProblemSpec spec, const Arrays& arrays) {
+  spec.bias = arrays.bias;
+  spec.bias_dtype = arrays.bias_dtype;
+  spec.mask = arrays.mask;
+  return spec;
+}
+
+TEST_F(Sm90OptionsTest, BiasAndMaskOfEveryShapeAgreeWithFloat64) {
+  int checks = 0;
+  for (const auto& [head_dim, head_dim_v] : kSm90Widths) {
+    for (const Arrays& arrays : kArrays) {
+      ProblemSpec spec = WithArrays(ArraySpec(head_dim, head_dim_v), arrays);
+      spec.dtype = ++checks % 2 == 0 ? DataType::kFloat16 : DataType::kBFloat16;
+      spec.causal = checks % 3 == 0;
+      Check(spec);
+    }
+  }
+}
+
+// Rows that begin at odd addresses are read from memory instead.
+TEST_F(Sm90OptionsTest, BiasAndMaskRoundAlikeWhereverTheyLie) {
+  for (const auto& [head_dim, head_dim_v] : kSm90Widths) {
+    for (const Arrays& arrays : kArrays) {
+      ProblemSpec spec = WithArrays(ArraySpec(head_dim, head_dim_v), arrays);
+      spec.softcap = 3.0f;
+      spec.alibi = Slopes::kPerHead;
+      Problem copied(spec);
+      spec.score_slack = 1;
+      Problem read(spec);
+      ASSERT_TRUE(Runs(kernel_, device_, copied));
+      ASSERT_TRUE(Runs(kernel_, device_, read));
+      EXPECT_TRUE(SameOutputs(copied, read)) << "head_dim " << head_dim;
+    }
+  }
+}
+
+// One block computes all tiles: the rings of bias and mask run on from tile to tile, also past
+// warpgroups without rows and blocks that only some warpgroups see.
+TEST_F(Sm90OptionsTest, OneBlockWalksTilesWithArrays) {
+  const DeviceTraits single = WithMultiprocessors(device_, 1);
+  for (const auto& [head_dim, head_dim_v] : kSm90Widths) {
+    for (const Arrays& arrays : {kArrays[0], kArrays[4]}) {  // two slots, and one
+      ProblemSpec spec = WithArrays(ArraySpec(head_dim, head_dim_v), arrays);
+      spec.batch_size = 3;
+      spec.num_heads = 1;
+      spec.seqlen_q = 300;
+      spec.seqlen_k = 480;
+      spec.lengths_q = {300, 130, 0};
+      spec.lengths_k = {480, 5, 333};
+      Check(spec, single);
+      spec.causal = true;
+      spec.layout = Layout::kPacked;
+      spec.rooms_q = {300, 131, 257};
+      spec.rooms_k = {480, 113, 400};
+      Check(spec, single);
+    }
+  }
+}
+
+// Scores on both sides of where the polynomial for tanh ends, and all within it.
+TEST_F(Sm90OptionsTest, SoftcapsAgreeWithFloat64) {
+  for (const auto& [head_dim, head_dim_v] : kSm90Widths) {
+    for (DataType dtype : {DataType::kFloat16, DataType::kBFloat16}) {
+      for (float softcap : {0.1f, 2.0f, 50.0f, 1000.0f}) {
+        ProblemSpec spec = Sm90Spec(head_dim, head_dim_v);
+        spec.dtype = dtype;
+        spec.softcap = softcap;
+        Check(spec);
+        spec.causal = true;
+        spec.window_left = 70;
+        spec.sinks = true;
+        Check(spec);
+      }
+    }
+  }
+}
+
+// Large scores in one row take its whole warp another way.
+TEST_F(Sm90OptionsTest, ARowOfLargeScoresChangesNoOtherRow) {
+  for (const auto& [head_dim, head_dim_v] : kSm90Widths) {
+    ProblemSpec spec = Sm90Spec(head_dim, head_dim_v);
+    spec.softcap = 30.0f;
+    Problem plain(spec);
+    Problem large(spec);
+    constexpr int kLargeRow = 37;
+    for (int d = 0; d < head_dim; ++d) large.SetQ(0, kLargeRow, 1, d, 40.0f);
+    ASSERT_TRUE(Runs(kernel_, device_, plain));
+    ASSERT_TRUE(Runs(kernel_, device_, large));
+    for (int row = 0; row < spec.seqlen_q; ++row) {
+      EXPECT_EQ(plain.Lse(0, 1, row) == large.Lse(0, 1, row), row != kLargeRow) << "row " << row;
+      for (int d = 0; d < head_dim_v && row != kLargeRow; ++d)
+        ASSERT_EQ(plain.Out(0, row, 1, d), large.Out(0, row, 1, d)) << "row " << row;
+    }
+  }
+}
+
+// A product of -inf is capped like any other; only hidden keys have no weight at all.
+TEST_F(Sm90OptionsTest, SoftcapOfAnInfiniteProductIsTheCap) {
+  for (const auto& [head_dim, head_dim_v] : kSm90Widths) {
+    ProblemSpec spec = Sm90Spec(head_dim, head_dim_v);
+    spec.batch_size = 1;
+    spec.softcap = 2.0f;
+    spec.causal = true;
+    Problem problem(spec);
+    constexpr int kKey = 120;
+    for (int d = 0; d < head_dim; ++d) problem.SetK(0, kKey, 0, d, d == 3 ? -INFINITY : 0.0f);
+    const ExpectedResult expected = ComputeExpected(problem);
+    ASSERT_TRUE(Runs(kernel_, device_, problem));
+    EXPECT_TRUE(ResultsMatch(problem, expected)) << "head_dim " << head_dim;
+    EXPECT_TRUE(std::isfinite(problem.Lse(0, 1, 60)));
+  }
+}
+
+}  // namespace
+}  // namespace attnd::testing
