@@ -12,7 +12,8 @@ from measurement import Contender, measure
 
 PROBLEMS = (Problem(2, 16, 8192, 128, causal=True), Problem(8, 16, 2048, 128))
 WINDOWED = Problem(1, 16, 16384, 128, causal=True, window_left=1024)
-BLOCK = 128  # of the mask that is a chequerboard of visible and hidden blocks
+BLOCK = 128  # of the mask that is a chequerboard of visible and hidden blocks; also rows and keys of
+             # attnd's own tiles at this width
 PLAIN = "attnd"
 
 
@@ -88,8 +89,16 @@ def _add_variant_rows(problem, variants, row, report, order):
     print(*lines, sep="\n")
 
 
+def visible_tiles(problem):
+    """Of one head of a causal problem: tiles of BLOCK x BLOCK in which any row sees any key."""
+    left = problem.window_left if problem.window_left is not None else problem.seqlen
+    rows = range(0, problem.seqlen, BLOCK)
+    return sum(row // BLOCK - max(row - left, 0) // BLOCK + 1 for row in rows)
+
+
 def _window(order, library, report):
-    """Time over the time that the visible pairs would take at the speed of the whole triangle."""
+    """Time over the time that the visible pairs, and the tiles they lie in, would take at the speed
+    of the whole triangle."""
     problem = WINDOWED
     tensors = make_inputs(problem, order)
     whole = Problem(problem.batch, problem.heads, problem.seqlen, problem.head_dim, causal=True)
@@ -99,12 +108,16 @@ def _window(order, library, report):
         "attnd window": _contender(library, tensors, windowed, problem),
     })
     visible = problem.pairs / triangle_pairs(problem.seqlen)
-    excess = None
+    tiles = visible_tiles(problem) / visible_tiles(whole)
+    excess = tile_excess = None
     text = "  ".join(f"{name} {result.tflops:6.1f} TFLOP/s" for name, result in row.timed.items())
     if len(row.timed) == 2:
-        excess = row.timed["attnd window"].ms / (row.timed[PLAIN].ms * visible)
-        text += f"  visible 1/{1 / visible:.2f}  time over its share {excess:5.3f}"
-    report.add("options", problem, row, text, order=order, visible=visible, excess=excess)
+        cost = row.timed["attnd window"].ms / row.timed[PLAIN].ms
+        excess, tile_excess = cost / visible, cost / tiles
+        text += (f"  visible pairs 1/{1 / visible:.2f}, tiles 1/{1 / tiles:.2f}"
+                 f"  time over their share {excess:5.3f}, {tile_excess:5.3f}")
+    report.add("options", problem, row, text, order=order, visible=visible, excess=excess,
+               tiles=tiles, tile_excess=tile_excess)
 
 
 def options(order, library, fa3, report):
