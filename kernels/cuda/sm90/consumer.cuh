@@ -166,8 +166,13 @@ class Consumer {
     } else {
       // The output product ends about when the maximum is known. With o at hand from there on, the
       // rescaling of o and the packing of weights run in the shadow of the exponentials.
+      //
+      // The second row's maximum waits for the first's: found together, both would be known late,
+      // and the special-function unit, which is the last to finish, would start late.
       WithUnit(tile, [&](const auto& unit) {
         softmax.RaiseMax(0, tile.scores, unit, tile.correction);
+        if constexpr (Traits::kMaximaInTurn)
+          softmax.max[1] = ptx::After(softmax.max[1], softmax.max[0]);
         softmax.RaiseMax(1, tile.scores, unit, tile.correction);
       });
       AwaitOutput(tile);
