@@ -19,7 +19,8 @@ inline constexpr std::int64_t kMaxHeadDim = 256;
 // it.
 absl::Status ValidateShape(const AttentionParams& p);
 
-// Floating-point operations of the two matrix products, counting a multiply-add as two and, for
+// At most about the floating-point operations of the two matrix products, without a look at the
+// lengths of sequences (VisibleFlops has one): counting a multiply-add as two and, for
 // `causal` with seqlen_q == seqlen_k, half the matrix: 4 * batch_size * num_heads * seqlen_q *
 // seqlen_k * (head_dim + head_dim_v) / 2.
 double AttentionFlops(const AttentionParams& p);

@@ -19,4 +19,10 @@ absl::Status WritePortFile(const std::string& path, int grpc_port, int http_port
       absl::StrCat("port_file: cannot write ", path, ": ", std::strerror(errno)));
 }
 
+absl::Status RemovePortFile(const std::string& path) {
+  if (std::remove(path.c_str()) == 0 || errno == ENOENT) return absl::OkStatus();
+  return absl::UnavailableError(
+      absl::StrCat("port_file: cannot remove ", path, ": ", std::strerror(errno)));
+}
+
 }  // namespace attnd

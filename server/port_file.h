@@ -11,4 +11,8 @@ namespace attnd {
 // written.
 absl::Status WritePortFile(const std::string& path, int grpc_port, int http_port);
 
+// Removes the file, so that nobody takes the ports of an earlier server for those of this one. None
+// is fine; Unavailable, with the system's own words, if one stays.
+absl::Status RemovePortFile(const std::string& path);
+
 }  // namespace attnd

@@ -62,6 +62,7 @@ Server::~Server() {
 }
 
 absl::Status Server::Start() {
+  if (!options_.port_file.empty()) RETURN_IF_ERROR(RemovePortFile(options_.port_file));
   RETURN_IF_ERROR(StartGrpc());
   RETURN_IF_ERROR(StartHttp());
   if (!options_.port_file.empty()) {

@@ -2,6 +2,7 @@
 #include <malloc.h>
 
 #include <algorithm>
+#include <exception>
 #include <iostream>
 #include <new>
 
@@ -67,6 +68,8 @@ int main(int argc, char** argv) {
     return attnd::attnctl::Run({argv + std::min(argc, 1), argv + argc});
   } catch (const std::bad_alloc&) {
     std::cerr << "attnctl: out of memory\n";
-    return attnd::attnctl::kFailed;
+  } catch (const std::exception& error) {
+    std::cerr << "attnctl: " << error.what() << "\n";
   }
+  return attnd::attnctl::kFailed;
 }

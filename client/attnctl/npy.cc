@@ -1,8 +1,8 @@
 #include "client/attnctl/npy.h"
 
+#include <array>
 #include <cerrno>
 #include <fstream>
-#include <iterator>
 #include <optional>
 
 #include "absl/strings/ascii.h"
@@ -187,7 +187,11 @@ absl::StatusOr<NpyArray> ParseNpy(absl::string_view file) {
 absl::StatusOr<NpyArray> ReadNpy(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
   if (!in) return FileError(path);
-  const std::string file{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+  // Not by stream iterators: of a directory they throw.
+  std::string file;
+  std::array<char, 1 << 16> part;
+  while (in.read(part.data(), part.size()), in.gcount() > 0)
+    file.append(part.data(), static_cast<std::size_t>(in.gcount()));
   if (in.bad()) return FileError(path);
   absl::StatusOr<NpyArray> array = ParseNpy(file);
   if (array.ok()) return array;

@@ -25,16 +25,26 @@ constexpr double kSerialFlops = 1e6;
 
 std::int64_t CeilDivide(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
+// Plans of sequences are made when they are wanted, from the place of every kPlaceStride-th: what a
+// batch of a million short ones takes is not to outgrow the request.
+constexpr std::int64_t kPlaceStride = 16;
+
+// What the sequences before one come to, over all key/value heads.
+struct Place {
+  std::int64_t first_task = 0;
+  std::int64_t first_part = 0;  // of those that are split
+};
+
 // How one sequence and key/value head is cut into tasks. Whether keys are split is a matter of the
 // sequence's own shape.
 struct SequencePlan {
+  std::int64_t sequence = 0;
   SequenceBounds bounds;
   bool few_rows = false;
   std::int64_t tile_rows = 0;
   std::int64_t num_row_tiles = 0;
   std::int64_t num_splits = 1;  // above 1: over keys, and num_row_tiles == 1
-  std::int64_t first_task = 0;  // tasks of earlier sequences, over all key/value heads
-  std::int64_t first_part = 0;  // split parts of earlier sequences, likewise
+  Place place;
 };
 
 class FusedRun {
@@ -51,7 +61,7 @@ class FusedRun {
     ForEach(num_tasks_, [this](std::int64_t task) { RunTask(task); });
     if (num_parts_ == 0) return;
     ForEach(p_.batch_size * p_.num_kv_heads, [this](std::int64_t i) {
-      MergeSequence(plans_[i / p_.num_kv_heads], i / p_.num_kv_heads, i % p_.num_kv_heads);
+      MergeSequence(PlanOf(i / p_.num_kv_heads), i % p_.num_kv_heads);
     });
   }
 
@@ -62,8 +72,12 @@ class FusedRun {
  private:
   void PlanSequences();
   std::int64_t WantedTileRows(std::int64_t total_rows) const;
+  SequencePlan MakePlan(std::int64_t sequence, const Place& place) const;
+  Place PlaceAfter(const SequencePlan& plan) const;
+  SequencePlan PlanOf(std::int64_t sequence) const;
+  SequencePlan PlanWithTask(std::int64_t task) const;
   void RunTask(std::int64_t task);
-  void MergeSequence(const SequencePlan& plan, std::int64_t sequence, std::int64_t kv_head);
+  void MergeSequence(const SequencePlan& plan, std::int64_t kv_head);
 
   void ForEach(std::int64_t num_tasks, absl::FunctionRef<void(std::int64_t)> task) {
     if (parallel_for_ && num_tasks > 1 && AttentionFlops(p_) > kSerialFlops)
@@ -72,7 +86,7 @@ class FusedRun {
   }
 
   float* PartAt(const SequencePlan& plan, std::int64_t kv_head, std::int64_t split) const {
-    return parts_ + (plan.first_part + kv_head * plan.num_splits + split) * part_floats_;
+    return parts_ + (plan.place.first_part + kv_head * plan.num_splits + split) * part_floats_;
   }
 
   const AttentionParams& p_;
@@ -82,7 +96,8 @@ class FusedRun {
   std::int64_t part_floats_ = 0;
   std::int64_t num_tasks_ = 0;
   std::int64_t num_parts_ = 0;
-  std::vector<SequencePlan> plans_;
+  std::int64_t most_tile_rows_ = 0;
+  std::vector<Place> places_;  // of sequences 0, kPlaceStride, 2 kPlaceStride, ...
 };
 
 // The most rows that a tile is to have. Large tiles use each packed key tile more often; small ones
@@ -105,36 +120,63 @@ std::int64_t EvenTileRows(std::int64_t rows, std::int64_t most) {
 }
 
 void FusedRun::PlanSequences() {
-  plans_.resize(static_cast<std::size_t>(p_.batch_size));
   std::int64_t total_rows = 0;
+  for (std::int64_t b = 0; b < p_.batch_size; ++b)
+    total_rows += BoundsOf(p_, b).room_q * p_.num_heads;
+  most_tile_rows_ = WantedTileRows(total_rows);
+  places_.reserve(static_cast<std::size_t>(CeilDivide(p_.batch_size, kPlaceStride)));
+  Place place;
   for (std::int64_t b = 0; b < p_.batch_size; ++b) {
-    plans_[b].bounds = BoundsOf(p_, b);
-    total_rows += plans_[b].bounds.room_q * p_.num_heads;
+    if (b % kPlaceStride == 0) places_.push_back(place);
+    place = PlaceAfter(MakePlan(b, place));
   }
-  const std::int64_t most_tile_rows = WantedTileRows(total_rows);
-  for (SequencePlan& plan : plans_) {
-    const std::int64_t rows_in_use = plan.bounds.seqlen_q * group_;
-    plan.few_rows = rows_in_use <= kFewRows;
-    const bool splits = plan.few_rows && rows_in_use > 0 && plan.bounds.seqlen_k > kSplitKeys;
-    plan.num_splits = splits ? CeilDivide(plan.bounds.seqlen_k, kSplitKeys) : 1;
-    const std::int64_t room = plan.bounds.room_q * group_;
-    plan.tile_rows = std::max<std::int64_t>(1, EvenTileRows(room, most_tile_rows));
-    plan.num_row_tiles = splits ? 1 : CeilDivide(room, plan.tile_rows);
-    plan.first_task = num_tasks_;
-    plan.first_part = num_parts_;
-    num_tasks_ += p_.num_kv_heads * plan.num_row_tiles * plan.num_splits;
-    if (splits) num_parts_ += p_.num_kv_heads * plan.num_splits;
-  }
+  num_tasks_ = place.first_task;
+  num_parts_ = place.first_part;
+}
+
+SequencePlan FusedRun::MakePlan(std::int64_t sequence, const Place& place) const {
+  SequencePlan plan{.sequence = sequence, .bounds = BoundsOf(p_, sequence), .place = place};
+  const std::int64_t rows_in_use = plan.bounds.seqlen_q * group_;
+  plan.few_rows = rows_in_use <= kFewRows;
+  const bool splits = plan.few_rows && rows_in_use > 0 && plan.bounds.seqlen_k > kSplitKeys;
+  plan.num_splits = splits ? CeilDivide(plan.bounds.seqlen_k, kSplitKeys) : 1;
+  const std::int64_t room = plan.bounds.room_q * group_;
+  plan.tile_rows = std::max<std::int64_t>(1, EvenTileRows(room, most_tile_rows_));
+  plan.num_row_tiles = splits ? 1 : CeilDivide(room, plan.tile_rows);
+  return plan;
+}
+
+Place FusedRun::PlaceAfter(const SequencePlan& plan) const {
+  Place next = plan.place;
+  next.first_task += p_.num_kv_heads * plan.num_row_tiles * plan.num_splits;
+  if (plan.num_splits > 1) next.first_part += p_.num_kv_heads * plan.num_splits;
+  return next;
+}
+
+SequencePlan FusedRun::PlanOf(std::int64_t sequence) const {
+  SequencePlan plan =
+      MakePlan(sequence / kPlaceStride * kPlaceStride, places_[sequence / kPlaceStride]);
+  while (plan.sequence < sequence) plan = MakePlan(plan.sequence + 1, PlaceAfter(plan));
+  return plan;
+}
+
+// The sequence that a task belongs to. One without tasks has none.
+SequencePlan FusedRun::PlanWithTask(std::int64_t task) const {
+  const auto after =
+      std::upper_bound(places_.begin(), places_.end(), task,
+                       [](std::int64_t t, const Place& place) { return t < place.first_task; });
+  const std::int64_t index = after - 1 - places_.begin();
+  SequencePlan plan = MakePlan(index * kPlaceStride, places_[index]);
+  for (Place next = PlaceAfter(plan); next.first_task <= task; next = PlaceAfter(plan))
+    plan = MakePlan(plan.sequence + 1, next);
+  return plan;
 }
 
 void FusedRun::RunTask(std::int64_t task) {
-  const auto after = std::upper_bound(
-      plans_.begin(), plans_.end(), task,
-      [](std::int64_t t, const SequencePlan& plan) { return t < plan.first_task; });
-  const SequencePlan& plan = *(after - 1);
-  FusedTile tile{.params = &p_, .sequence = after - 1 - plans_.begin(), .bounds = plan.bounds};
+  const SequencePlan plan = PlanWithTask(task);
+  FusedTile tile{.params = &p_, .sequence = plan.sequence, .bounds = plan.bounds};
   tile.few_rows = plan.few_rows;
-  const std::int64_t i = task - plan.first_task;
+  const std::int64_t i = task - plan.place.first_task;
   if (plan.num_splits > 1) {
     tile.kv_head = i / plan.num_splits;
     tile.row_end = plan.bounds.seqlen_q * group_;
@@ -153,10 +195,10 @@ void FusedRun::RunTask(std::int64_t task) {
   AttendTile(tile);
 }
 
-void FusedRun::MergeSequence(const SequencePlan& plan, std::int64_t sequence,
-                             std::int64_t kv_head) {
+void FusedRun::MergeSequence(const SequencePlan& plan, std::int64_t kv_head) {
   if (plan.num_splits == 1) return;
-  FusedTile tile{.params = &p_, .sequence = sequence, .bounds = plan.bounds, .kv_head = kv_head};
+  FusedTile tile{
+      .params = &p_, .sequence = plan.sequence, .bounds = plan.bounds, .kv_head = kv_head};
   tile.row_end = plan.bounds.seqlen_q * group_;
   MergeTile(tile, PartAt(plan, kv_head, 0), plan.num_splits, part_floats_);
   // What is left of the sequence's room holds no rows in use; a tile of such rows writes what they

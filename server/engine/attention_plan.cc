@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "kernels/attention_shape.h"
+#include "kernels/attention_work.h"
 #include "kernels/diagnostics.h"
 #include "kernels/status_macros.h"
 
@@ -152,6 +153,7 @@ absl::StatusOr<AttentionPlan> MakeAttentionPlan(AttentionProblem problem,
   ASSIGN_OR_RETURN(plan.kernel, SelectKernel(sizes, runs_on, plan.problem.algorithm));
   plan.runs_on_host = runs_on.backend != device.backend;
   RETURN_IF_ERROR(LayOutWorkspace(sizes, runs_on, plan));
+  plan.flops = VisibleFlops(sizes);
   return plan;
 }
 

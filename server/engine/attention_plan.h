@@ -70,6 +70,7 @@ struct AttentionPlan {
   std::array<Extent, kNumSmallInputs> small_inputs;  // in the input block
   Extent diagnostics;                                // in the output block
   Extent scratch_lse;                // in the workspace: lse that only the diagnostics need
+  double flops = 0;                  // VisibleFlops of the problem
   std::int64_t input_bytes = 0;      // the input block: tensors, then the small arrays
   std::int64_t output_bytes = 0;     // the output block: tensors, then diagnostics
   std::int64_t workspace_bytes = 0;  // the workspace: the kernel's own, then the scratch lse

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "kernels/attention_shape.h"
 #include "kernels/status_macros.h"
 #include "server/engine/admission.h"
 #include "server/engine/clock.h"
@@ -193,7 +192,7 @@ class EngineImpl : public Engine {
     metrics_->ProblemComputed(
         {.kernel = plan.kernel->name,
          .seconds = {s.queue, s.stages.copy_in, s.stages.compute, s.stages.copy_out},
-         .flops = AttentionFlops(plan.problem.params),
+         .flops = plan.flops,
          .tensor_bytes = TensorBytes(plan),
          .copied_in_bytes = copied ? plan.input_bytes : 0,
          .copied_out_bytes = copied ? plan.output_bytes : 0});

@@ -64,7 +64,7 @@ bool HttpEndpoint::ServeOnce() {
   poll(awaited.data(), awaited.size(), PollTimeoutMilliseconds());
   if (awaited[0].revents != 0) return false;
 
-  const pollfd* event = &awaited[2];
+  const pollfd* event = awaited.data() + 2;
   for (HttpConnection& connection : connections_) {
     if ((event++)->revents == 0) continue;
     connection.Advance([this](const HttpRequest& request) { return Answer(request); });

@@ -80,6 +80,12 @@ TEST(NpyTest, AMissingFileIsNamed) {
   EXPECT_THAT(Message(array), HasSubstr("/no/such/file.npy: No such file"));
 }
 
+TEST(NpyTest, ADirectoryIsNoFile) {
+  const auto array = ReadNpy(::testing::TempDir());
+  EXPECT_FALSE(array.ok());
+  EXPECT_THAT(Message(array), HasSubstr("Is a directory"));
+}
+
 TEST(NpyTest, DataOfTheWrongSizeIsRefused) {
   for (const std::size_t size : {0, 23, 25}) {
     const auto array = ParseNpy(File(kHeader, std::string(size, 'x')));

@@ -389,6 +389,18 @@ TEST(DaemonTest, ThePortFileHoldsBothPorts) {
                                               "\nhttp_port=", daemon.http_port(), "\n"));
 }
 
+TEST(DaemonTest, AnEarlierPortFileDoesNotOutliveAFailedStart) {
+  DaemonProcess daemon;
+  ASSERT_TRUE(daemon.running()) << daemon.Wait().err;
+  const std::string path = TestPath("earlier_ports");
+  std::ofstream(path) << "grpc_port=1\nhttp_port=2\n";
+  const Ended ended =
+      DaemonProcess::RunToEnd({"--backend=cpu", absl::StrCat("--grpc-port=", daemon.grpc_port()),
+                               "--http-port=0", absl::StrCat("--port-file=", path)});
+  EXPECT_EQ(ended.exit_code, 1);
+  EXPECT_FALSE(std::ifstream(path).good());
+}
+
 TEST(DaemonTest, APortFileThatCannotBeWrittenIsAClearError) {
   const Ended ended = DaemonProcess::RunToEnd(
       {"--backend=cpu", "--grpc-port=0", "--http-port=0", "--port-file=/nonexistent/ports"});
