@@ -44,7 +44,9 @@ absl::Status ReadSpec(const WireField& field, absl::string_view name, v1::Attent
   const bool parsed = front.size() == field.bytes.size()
                           ? spec->ParseFromArray(front.data(), static_cast<int>(front.size()))
                           : spec->ParseFromString(field.bytes.ToString());
-  return parsed ? absl::OkStatus() : FieldError(name, "is not an attnd.v1.AttentionSpec");
+  if (parsed) return absl::OkStatus();
+  return FieldError(name, absl::StrCat("has ", field.bytes.size(), " bytes that are not protobuf, ",
+                                       "accepted: a serialised attnd.v1.AttentionSpec"));
 }
 
 // Protobuf lets a later field replace an earlier one; of megabytes, that is never what a caller
@@ -67,6 +69,7 @@ absl::StatusOr<InputTensor> InputTensorFromId(int id) {
 absl::StatusOr<TensorChunkView> ReadTensorChunk(WireBytesView message) {
   TensorChunkView chunk;
   int tensor_id = v1::TENSOR_ID_UNSPECIFIED;
+  bool has_data = false;
   WireReader reader(message);
   WireField field;
   while (true) {
@@ -83,7 +86,8 @@ absl::StatusOr<TensorChunkView> ReadTensorChunk(WireBytesView message) {
         break;
       case v1::TensorChunk::kDataFieldNumber:
         RETURN_IF_ERROR(ExpectWireType(field, WireType::kLengthDelimited, "chunk.data"));
-        if (!chunk.data.empty()) return GivenTwice("chunk.data");
+        if (has_data) return GivenTwice("chunk.data");
+        has_data = true;
         chunk.data = field.bytes;
         break;
       default:

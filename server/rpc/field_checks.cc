@@ -1,5 +1,6 @@
 #include "server/rpc/field_checks.h"
 
+#include "absl/strings/str_join.h"
 #include "kernels/attention_shape.h"
 
 namespace attnd {
@@ -23,7 +24,10 @@ absl::StatusOr<std::int64_t> CheckedBytes(absl::string_view what,
   std::int64_t product = 1;
   for (const std::int64_t factor : factors) {
     product = CheckedMultiply(product, factor);
-    if (product < 0) return FieldError(what, "its size in bytes does not fit in 63 bits");
+    if (product < 0) {
+      return FieldError(what, absl::StrCat("has ", absl::StrJoin(factors, " x "),
+                                           " bytes, accepted: fewer than 2^63"));
+    }
   }
   return product;
 }

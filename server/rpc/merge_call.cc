@@ -1,5 +1,7 @@
 #include "server/rpc/merge_call.h"
 
+#include <array>
+#include <bitset>
 #include <cstdint>
 #include <optional>
 #include <utility>
@@ -21,8 +23,14 @@ namespace {
 constexpr std::int64_t kMaxParts = 1024;
 constexpr std::int64_t kMaxRows = std::int64_t{1} << 40;
 
+// The fields of a MergeRequest, by number.
+constexpr std::array kMergeFields = {"",    "num_parts", "rows",     "head_dim_v",
+                                     "out", "lse",       "out_dtype"};
+static_assert(v1::MergeRequest::kOutDtypeFieldNumber == kMergeFields.size() - 1);
+
 // A MergeRequest. The views refer to the message that it was read from.
 struct MergeRequestView {
+  std::bitset<kMergeFields.size()> seen;
   std::int64_t num_parts = 0;
   std::int64_t rows = 0;
   std::int64_t head_dim_v = 0;
@@ -39,31 +47,33 @@ absl::Status ReadInteger(const WireField& field, const char* name, std::int64_t*
 
 absl::Status ReadTensor(const WireField& field, const char* name, WireBytesView* bytes) {
   RETURN_IF_ERROR(ExpectWireType(field, WireType::kLengthDelimited, name));
-  if (!bytes->empty()) return FieldError(name, "is given twice, accepted: once");
   *bytes = field.bytes;
   return absl::OkStatus();
 }
 
+// Each field once, unlike in protobuf: whoever sends one twice meant something else.
 absl::Status ReadField(const WireField& field, MergeRequestView* request) {
+  if (field.number >= kMergeFields.size()) return absl::OkStatus();
+  const char* const name = kMergeFields[field.number];
+  if (request->seen.test(field.number)) return FieldError(name, "is given twice, accepted: once");
+  request->seen.set(field.number);
   switch (field.number) {
     case v1::MergeRequest::kNumPartsFieldNumber:
-      return ReadInteger(field, "num_parts", &request->num_parts);
+      return ReadInteger(field, name, &request->num_parts);
     case v1::MergeRequest::kRowsFieldNumber:
-      return ReadInteger(field, "rows", &request->rows);
+      return ReadInteger(field, name, &request->rows);
     case v1::MergeRequest::kHeadDimVFieldNumber:
-      return ReadInteger(field, "head_dim_v", &request->head_dim_v);
+      return ReadInteger(field, name, &request->head_dim_v);
     case v1::MergeRequest::kOutFieldNumber:
-      return ReadTensor(field, "out", &request->out);
+      return ReadTensor(field, name, &request->out);
     case v1::MergeRequest::kLseFieldNumber:
-      return ReadTensor(field, "lse", &request->lse);
-    case v1::MergeRequest::kOutDtypeFieldNumber: {
+      return ReadTensor(field, name, &request->lse);
+    default: {
       std::int64_t value = 0;
-      RETURN_IF_ERROR(ReadInteger(field, "out_dtype", &value));
+      RETURN_IF_ERROR(ReadInteger(field, name, &value));
       request->out_dtype = static_cast<int>(value);
       return absl::OkStatus();
     }
-    default:
-      return absl::OkStatus();
   }
 }
 

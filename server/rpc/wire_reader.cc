@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "kernels/status_macros.h"
+#include "server/rpc/error_details.h"
 
 namespace attnd {
 namespace {
@@ -28,8 +29,8 @@ const char* NameOf(WireType type) {
 }  // namespace
 
 absl::Status WireReader::Malformed(const char* what) const {
-  return absl::InvalidArgumentError(absl::StrCat("request is not a protobuf message: ", what,
-                                                 " at byte ", size_ - rest_.size(), " of ", size_));
+  return FieldError("request", absl::StrCat("is not a protobuf message: ", what, " at byte ",
+                                            size_ - rest_.size(), " of ", size_));
 }
 
 absl::StatusOr<std::uint64_t> WireReader::ReadVarint() {
@@ -106,8 +107,8 @@ absl::StatusOr<ReceivedMessage> ReceivedMessage::Take(grpc::ByteBuffer* buffer) 
 
 absl::Status ExpectWireType(const WireField& field, WireType type, const char* name) {
   if (field.type == type) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat(name, ": has wire type ", NameOf(field.type), ", accepted: ", NameOf(type)));
+  return FieldError(
+      name, absl::StrCat("has wire type ", NameOf(field.type), ", accepted: ", NameOf(type)));
 }
 
 }  // namespace attnd

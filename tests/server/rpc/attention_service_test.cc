@@ -137,6 +137,24 @@ class AttentionServiceTest : public ::testing::Test {
     Restart(options);
   }
 
+  // How a unary call ends whose request has these bytes.
+  grpc::Status CallWithBytes(const std::string& method, const std::string& bytes) {
+    const grpc::Slice slice(bytes);
+    const grpc::ByteBuffer request(&slice, 1);
+    grpc::ClientContext context;
+    grpc::ByteBuffer response;
+    grpc::Status status;
+    absl::Notification done;
+    grpc::GenericStub(server_->NewChannel())
+        .UnaryCall(&context, "/attnd.v1.AttentionService/" + method, {}, &request, &response,
+                   [&](grpc::Status s) {
+                     status = std::move(s);
+                     done.Notify();
+                   });
+    done.WaitForNotification();
+    return status;
+  }
+
   // Waits until a result is being sent and tells its bytes.
   std::int64_t WaitForResult() {
     const AttentionService& service = server_->service();
@@ -409,22 +427,10 @@ TEST_F(AttentionServiceTest, TellsWhatItIs) {
 }
 
 TEST_F(AttentionServiceTest, AnswersNoQuestionThatIsNotAMessage) {
-  const grpc::Slice cut_off("\x08", 1);
-  const grpc::ByteBuffer request(&cut_off, 1);
-  grpc::ClientContext context;
-  grpc::ByteBuffer response;
-  grpc::Status status;
-  absl::Notification done;
-  grpc::GenericStub(server_->NewChannel())
-      .UnaryCall(&context, "/attnd.v1.AttentionService/GetServerInfo", {}, &request, &response,
-                 [&](grpc::Status s) {
-                   status = std::move(s);
-                   done.Notify();
-                 });
-  done.WaitForNotification();
+  const grpc::Status status = CallWithBytes("GetServerInfo", "\x08");
   EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
   EXPECT_EQ(status.error_message(),
-            "request is not a protobuf message: a varint is cut off at byte 1 of 1");
+            "request: is not a protobuf message: a varint is cut off at byte 1 of 1");
   EXPECT_THAT(
       metrics_.TextExposition(),
       HasSubstr("attnd_requests_total{code=\"INVALID_ARGUMENT\",method=\"GetServerInfo\"} 1"));
@@ -524,6 +530,14 @@ TEST_F(AttentionServiceTest, MergeRefusesWhatDoesNotFit) {
   EXPECT_EQ(error([](R r) { r.set_out_dtype(static_cast<v1::DataType>(12)); }),
             "out_dtype: is the unknown value 12, accepted: DATA_TYPE_FLOAT32, DATA_TYPE_FLOAT16, "
             "DATA_TYPE_BFLOAT16; or not set");
+}
+
+// Also where the first copy holds nothing: fields 4 (out) and 1 (num_parts).
+TEST_F(AttentionServiceTest, MergeRefusesFieldsGivenTwice) {
+  EXPECT_EQ(CallWithBytes("Merge", std::string("\x22\x00\x22\x01x", 5)).error_message(),
+            "out: is given twice, accepted: once");
+  EXPECT_EQ(CallWithBytes("Merge", "\x08\x01\x08\x02").error_message(),
+            "num_parts: is given twice, accepted: once");
 }
 
 TEST_F(AttentionServiceTest, MergeRefusesMessagesBeyondTheLimit) {

@@ -123,7 +123,7 @@ const Rejection kRejections[] = {
        s.set_seqlen_k(INT32_MAX);
        SetShape(s.mutable_mask_shape(), 0, 65536, INT32_MAX, INT32_MAX);
      },
-     "mask", "mask: its size in bytes does not fit in 63 bits"},
+     "mask", "mask: has 65536 x 2147483647 x 2147483647 x 1 bytes, accepted: fewer than 2^63"},
     {"NoHeads", kDense, [](S s) { s.set_num_heads(0); }, "num_heads",
      "num_heads: is 0, accepted: 1 to 65536"},
     {"NegativeHeads", kDense, [](S s) { s.set_num_heads(-4); }, "num_heads",
@@ -306,7 +306,8 @@ const Rejection kRejections[] = {
        s.set_seqlen_k(INT32_MAX);
        s.set_seqlen_q(INT32_MAX);
      },
-     "return_probs", "return_probs: its size in bytes does not fit in 63 bits"},
+     "return_probs",
+     "return_probs: has 1000 x 4 x 2147483647 x 2147483647 x 4 bytes, accepted: fewer than 2^63"},
 };
 
 INSTANTIATE_TEST_SUITE_P(RequestValidator, RejectionTest, ::testing::ValuesIn(kRejections),
@@ -320,7 +321,9 @@ TEST(RequestValidatorTest, RefusesTensorsWhoseSizeOverflows) {
   spec.set_seqlen_q(INT32_MAX);
   spec.set_num_heads(65536);
   const absl::Status status = ProblemFromSpec(spec, limits).status();
-  EXPECT_THAT(status.ToString(), HasSubstr("q: its size in bytes does not fit in 63 bits"));
+  EXPECT_THAT(status.ToString(),
+              HasSubstr("q: has 1048576 x 2147483647 x 65536 x 16 x 2 bytes, accepted: fewer than "
+                        "2^63"));
 }
 
 TEST(RequestValidatorTest, FillsDefaults) {
@@ -509,7 +512,9 @@ TEST(AttendMessagesTest, RefusesWrongWireTypesAndBrokenSpecs) {
   EXPECT_THAT(AttendError("\x10\x01"),
               HasSubstr("q: has wire type varint, accepted: length-delimited"));
   EXPECT_THAT(AttendError("\x08\x01"), HasSubstr("spec: has wire type varint"));
-  EXPECT_THAT(AttendError("\x0a\x01\x08"), HasSubstr("spec: is not an attnd.v1.AttentionSpec"));
+  EXPECT_THAT(AttendError("\x0a\x01\x08"),
+              HasSubstr("spec: has 1 bytes that are not protobuf, accepted: a serialised "
+                        "attnd.v1.AttentionSpec"));
   const std::string large(std::size_t{17} << 20, '\0');
   v1::AttendRequest as_q;
   as_q.set_q(large);
@@ -561,6 +566,12 @@ TEST(AttendMessagesTest, StreamMessagesHoldOneThing) {
   chunk.mutable_chunk()->set_tensor(static_cast<v1::TensorId>(99));
   EXPECT_THAT(StreamError(chunk.SerializeAsString()),
               HasSubstr("chunk.tensor: is the unknown value 99"));
+}
+
+// Also where the first copy holds nothing: field 2 of the request, in it tensor 1, and data twice.
+TEST(AttendMessagesTest, RefusesDataGivenTwice) {
+  const std::string message("\x12\x07\x08\x01\x1a\x00\x1a\x01x", 9);
+  EXPECT_THAT(StreamError(message), HasSubstr("chunk.data: is given twice, accepted: once"));
 }
 
 TEST(AttendMessagesTest, ChunksKeepTheirOffsetAndBytes) {
