@@ -19,8 +19,8 @@ inline constexpr std::int64_t kMaxHeadDim = 256;
 // it.
 absl::Status ValidateShape(const AttentionParams& p);
 
-// At most about the floating-point operations of the two matrix products, without a look at the
-// lengths of sequences (VisibleFlops has one): counting a multiply-add as two and, for
+// An estimate from the shape alone, as if all sequences were the longest (VisibleFlops looks at
+// their lengths), of the floating-point operations of both products: a multiply-add is two, and for
 // `causal` with seqlen_q == seqlen_k, half the matrix: 4 * batch_size * num_heads * seqlen_q *
 // seqlen_k * (head_dim + head_dim_v) / 2.
 double AttentionFlops(const AttentionParams& p);
