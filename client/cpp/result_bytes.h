@@ -18,8 +18,8 @@ struct ResultBytes {
   std::int64_t total() const { return out + lse + probs; }
 };
 
-// std::nullopt for a spec that no server accepts: an unknown type, or sizes that are negative or
-// overflow 63 bits.
+// std::nullopt for a spec that no server accepts: an unknown type, sizes or sequences that are
+// negative, or tensors whose bytes, each or together, overflow 63 bits.
 std::optional<ResultBytes> ResultBytesOf(const v1::AttentionSpec& spec);
 
 // The same for a merge; probs is 0.

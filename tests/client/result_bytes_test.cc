@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <initializer_list>
 
 namespace attnd::internal {
 namespace {
@@ -15,6 +16,16 @@ v1::AttentionSpec Spec() {
   spec.set_num_heads(3);
   spec.set_head_dim(8);
   spec.set_dtype(v1::DATA_TYPE_FLOAT16);
+  return spec;
+}
+
+v1::AttentionSpec PackedSpec(std::initializer_list<std::int64_t> cu_seqlens_q,
+                             std::initializer_list<std::int64_t> cu_seqlens_k) {
+  v1::AttentionSpec spec = Spec();
+  spec.set_seqlen_q(0);
+  spec.set_seqlen_k(0);
+  for (const std::int64_t begin : cu_seqlens_q) spec.add_cu_seqlens_q(begin);
+  for (const std::int64_t begin : cu_seqlens_k) spec.add_cu_seqlens_k(begin);
   return spec;
 }
 
@@ -45,11 +56,7 @@ TEST(ResultBytesTest, LseAndProbsOnlyWhenAskedFor) {
 }
 
 TEST(ResultBytesTest, PackedSequencesCountTheirRows) {
-  v1::AttentionSpec spec = Spec();
-  spec.set_seqlen_q(0);
-  spec.set_seqlen_k(0);
-  for (const std::int64_t begin : {0, 4, 5}) spec.add_cu_seqlens_q(begin);
-  for (const std::int64_t begin : {0, 2, 8}) spec.add_cu_seqlens_k(begin);
+  v1::AttentionSpec spec = PackedSpec({0, 4, 5}, {0, 2, 8});
   spec.set_return_lse(true);
   spec.set_return_probs(true);
   const auto bytes = ResultBytesOf(spec);
@@ -73,6 +80,32 @@ TEST(ResultBytesTest, UnsoundSpecsHaveNoSize) {
   spec.add_cu_seqlens_q(0);
   spec.add_cu_seqlens_q(-5);
   EXPECT_FALSE(ResultBytesOf(spec).has_value());
+}
+
+TEST(ResultBytesTest, SequencesThatEndBeforeTheyBeginHaveNoSize) {
+  EXPECT_TRUE(ResultBytesOf(PackedSpec({0, 4, 5}, {0, 2, 8})).has_value());
+  EXPECT_FALSE(ResultBytesOf(PackedSpec({0, 6, 5}, {0, 2, 8})).has_value());
+  EXPECT_FALSE(ResultBytesOf(PackedSpec({0, 4, 5}, {0, 9, 8})).has_value());
+}
+
+TEST(ResultBytesTest, SequencesOfMoreThan63BitsHaveNoSize) {
+  EXPECT_FALSE(ResultBytesOf(PackedSpec({INT64_MIN, INT64_MAX, 5}, {0, 2, 8})).has_value());
+  EXPECT_FALSE(ResultBytesOf(PackedSpec({0, 4, 5}, {INT64_MIN, 1, 8})).has_value());
+  EXPECT_FALSE(ResultBytesOf(PackedSpec({0, 4, 5}, {0, INT64_MAX, INT64_MIN})).has_value());
+}
+
+TEST(ResultBytesTest, TensorsOfMoreThan63BitsTogetherHaveNoSize) {
+  v1::AttentionSpec spec = Spec();
+  spec.set_batch_size(1);
+  spec.set_seqlen_q(INT64_MAX / (3 * 8 * 2));
+  spec.set_seqlen_k(0);
+  EXPECT_TRUE(ResultBytesOf(spec).has_value());
+  spec.set_return_lse(true);
+  EXPECT_FALSE(ResultBytesOf(spec).has_value());
+  MergeInputs inputs{.num_parts = 1, .rows = INT64_MAX / 32, .head_dim_v = 8};
+  EXPECT_FALSE(ResultBytesOf(inputs).has_value());
+  inputs.rows /= 2;
+  EXPECT_TRUE(ResultBytesOf(inputs).has_value());
 }
 
 TEST(ResultBytesTest, MergedPartsHaveOnePartsSize) {
