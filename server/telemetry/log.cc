@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "server/telemetry/json_string.h"
 #include "spdlog/pattern_formatter.h"
 #include "spdlog/sinks/stdout_sinks.h"
 
@@ -17,21 +18,6 @@ constexpr char kJsonPrefixPattern[] = R"({"time":"%Y-%m-%dT%H:%M:%S.%fZ","level"
 
 // Payloads of this logger are finished: text, or the members of a JSON object.
 constexpr char kStructuredLoggerName[] = "structured";
-
-void AppendJsonString(std::string_view text, std::string* out) {
-  out->push_back('"');
-  for (const char c : text) {
-    if (c == '"' || c == '\\') {
-      out->push_back('\\');
-      out->push_back(c);
-    } else if (static_cast<unsigned char>(c) < 0x20) {
-      absl::StrAppendFormat(out, "\\u%04x", c);
-    } else {
-      out->push_back(c);
-    }
-  }
-  out->push_back('"');
-}
 
 std::string JsonPayload(std::string_view message, std::initializer_list<LogField> fields) {
   std::string payload = "\"message\":";

@@ -4,6 +4,7 @@
 //   Log(spdlog::level::info, "server started", {{"grpc", address}, {"http_port", port}});
 //   text: 2026-01-31T12:00:00.000000Z info server started grpc=127.0.0.1:8001 http_port=8002
 //   json: {"time":"2026-01-31T12:00:00.000000Z","level":"info","message":"server started",...}
+// A JSON line is valid JSON whatever is logged: bytes that are not UTF-8 become U+FFFD.
 // Tensor contents and credentials are never logged.
 #pragma once
 

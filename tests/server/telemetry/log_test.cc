@@ -65,6 +65,19 @@ TEST_F(JsonLogTest, JsonIsOneObjectALine) {
   EXPECT_TRUE(json.at("flag").bool_value());
 }
 
+TEST_F(JsonLogTest, JsonIsValidWhateverBytesAreLogged) {
+  SetUpTo(LogFormat::kJson);
+  Log(spdlog::level::info, "caf\xe9", {{"path", "/tmp/\xff\xc3"}});
+  EXPECT_EQ(Json().at("message").string_value(), "caf\xef\xbf\xbd");
+  EXPECT_EQ(Json().at("path").string_value(), "/tmp/\xef\xbf\xbd\xef\xbf\xbd");
+}
+
+TEST_F(JsonLogTest, LinesOfSpdlogItselfAreValidWhateverBytesAreLogged) {
+  SetUpTo(LogFormat::kJson);
+  spdlog::error("caf\xe9");
+  EXPECT_EQ(Json().at("message").string_value(), "caf\xef\xbf\xbd");
+}
+
 TEST_F(JsonLogTest, JsonHasNoNumberForWhatIsNotFinite) {
   SetUpTo(LogFormat::kJson);
   Log(spdlog::level::info, "m", {{"x", std::numeric_limits<double>::infinity()}});
