@@ -295,8 +295,9 @@ TEST(DaemonTest, AClientThatGoesAwayDoesNotEndTheServer) {
 TEST(DaemonTest, ATakenGrpcPortIsAClearError) {
   DaemonProcess first;
   ASSERT_TRUE(first.running()) << first.Wait().err;
-  const Ended second = DaemonProcess::RunToEnd(
-      {"--backend=cpu", absl::StrCat("--grpc-port=", first.grpc_port()), "--http-port=0"});
+  const Ended second =
+      DaemonProcess::RunToEnd({DaemonProcess::BackendFlag(),
+                               absl::StrCat("--grpc-port=", first.grpc_port()), "--http-port=0"});
   EXPECT_EQ(second.exit_code, 1);
   EXPECT_THAT(LastLine(second.err),
               HasSubstr(absl::StrCat("cannot listen on 127.0.0.1:", first.grpc_port(),
@@ -306,8 +307,8 @@ TEST(DaemonTest, ATakenGrpcPortIsAClearError) {
 TEST(DaemonTest, ATakenHttpPortIsAClearError) {
   DaemonProcess first;
   ASSERT_TRUE(first.running()) << first.Wait().err;
-  const Ended second = DaemonProcess::RunToEnd(
-      {"--backend=cpu", "--grpc-port=0", absl::StrCat("--http-port=", first.http_port())});
+  const Ended second = DaemonProcess::RunToEnd({DaemonProcess::BackendFlag(), "--grpc-port=0",
+                                                absl::StrCat("--http-port=", first.http_port())});
   EXPECT_EQ(second.exit_code, 1);
   EXPECT_THAT(LastLine(second.err),
               HasSubstr(absl::StrCat("cannot listen on 127.0.0.1:", first.http_port(),
@@ -315,7 +316,8 @@ TEST(DaemonTest, ATakenHttpPortIsAClearError) {
 }
 
 TEST(DaemonTest, AnAddressOfAnotherMachineIsAClearError) {
-  const Ended ended = DaemonProcess::RunToEnd({"--backend=cpu", "--bind-address=192.0.2.1"});
+  const Ended ended =
+      DaemonProcess::RunToEnd({DaemonProcess::BackendFlag(), "--bind-address=192.0.2.1"});
   EXPECT_EQ(ended.exit_code, 1);
   EXPECT_THAT(LastLine(ended.err),
               HasSubstr("cannot listen on 192.0.2.1:8001: Cannot assign requested address"));
@@ -341,8 +343,9 @@ TEST(DaemonTest, AUnixSocketInUseIsNotTakenOver) {
   const std::string path = TestPath("sock");
   DaemonProcess first({absl::StrCat("--unix-socket=", path)});
   ASSERT_TRUE(first.running()) << first.Wait().err;
-  const Ended second = DaemonProcess::RunToEnd(
-      {"--backend=cpu", "--grpc-port=-1", "--http-port=0", absl::StrCat("--unix-socket=", path)});
+  const Ended second =
+      DaemonProcess::RunToEnd({DaemonProcess::BackendFlag(), "--grpc-port=-1", "--http-port=0",
+                               absl::StrCat("--unix-socket=", path)});
   EXPECT_EQ(second.exit_code, 1);
   EXPECT_THAT(LastLine(second.err),
               HasSubstr(absl::StrCat("cannot listen on ", path,
@@ -366,16 +369,17 @@ TEST(DaemonTest, AUnixSocketLeftBehindIsTakenOver) {
 TEST(DaemonTest, AUnixSocketReplacesNoFile) {
   const std::string path = TestPath("file");
   std::ofstream(path) << "precious";
-  const Ended ended = DaemonProcess::RunToEnd(
-      {"--backend=cpu", "--grpc-port=-1", "--http-port=0", absl::StrCat("--unix-socket=", path)});
+  const Ended ended =
+      DaemonProcess::RunToEnd({DaemonProcess::BackendFlag(), "--grpc-port=-1", "--http-port=0",
+                               absl::StrCat("--unix-socket=", path)});
   EXPECT_EQ(ended.exit_code, 1);
   EXPECT_THAT(LastLine(ended.err), HasSubstr("it exists and is no socket"));
   EXPECT_EQ(ReadWholeFile(path), "precious");
 }
 
 TEST(DaemonTest, AUnixSocketInAMissingFolderIsAClearError) {
-  const Ended ended = DaemonProcess::RunToEnd(
-      {"--backend=cpu", "--grpc-port=-1", "--http-port=0", "--unix-socket=/nonexistent/sock"});
+  const Ended ended = DaemonProcess::RunToEnd({DaemonProcess::BackendFlag(), "--grpc-port=-1",
+                                               "--http-port=0", "--unix-socket=/nonexistent/sock"});
   EXPECT_EQ(ended.exit_code, 1);
   EXPECT_THAT(ended.err, HasSubstr("No such file or directory"));
   EXPECT_THAT(LastLine(ended.err), HasSubstr("cannot serve gRPC on /nonexistent/sock; "));
@@ -394,16 +398,16 @@ TEST(DaemonTest, AnEarlierPortFileDoesNotOutliveAFailedStart) {
   ASSERT_TRUE(daemon.running()) << daemon.Wait().err;
   const std::string path = TestPath("earlier_ports");
   std::ofstream(path) << "grpc_port=1\nhttp_port=2\n";
-  const Ended ended =
-      DaemonProcess::RunToEnd({"--backend=cpu", absl::StrCat("--grpc-port=", daemon.grpc_port()),
-                               "--http-port=0", absl::StrCat("--port-file=", path)});
+  const Ended ended = DaemonProcess::RunToEnd(
+      {DaemonProcess::BackendFlag(), absl::StrCat("--grpc-port=", daemon.grpc_port()),
+       "--http-port=0", absl::StrCat("--port-file=", path)});
   EXPECT_EQ(ended.exit_code, 1);
   EXPECT_FALSE(std::ifstream(path).good());
 }
 
 TEST(DaemonTest, APortFileThatCannotBeWrittenIsAClearError) {
-  const Ended ended = DaemonProcess::RunToEnd(
-      {"--backend=cpu", "--grpc-port=0", "--http-port=0", "--port-file=/nonexistent/ports"});
+  const Ended ended = DaemonProcess::RunToEnd({DaemonProcess::BackendFlag(), "--grpc-port=0",
+                                               "--http-port=0", "--port-file=/nonexistent/ports"});
   EXPECT_EQ(ended.exit_code, 1);
   EXPECT_THAT(LastLine(ended.err),
               HasSubstr("port_file: cannot write /nonexistent/ports: No such file or directory"));

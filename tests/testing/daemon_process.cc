@@ -76,9 +76,7 @@ DaemonProcess::DaemonProcess(Unstarted, const std::vector<std::string>& args) {
 
 DaemonProcess::DaemonProcess(const std::vector<std::string>& args)
     : DaemonProcess(Unstarted(), [&args] {
-        std::vector<std::string> all = {
-            absl::StrCat("--backend=", EnvironmentOr("ATTND_BACKEND", "cpu")), "--grpc-port=0",
-            "--http-port=0"};
+        std::vector<std::string> all = {BackendFlag(), "--grpc-port=0", "--http-port=0"};
         all.insert(all.end(), args.begin(), args.end());
         return all;
       }()) {
@@ -94,6 +92,10 @@ DaemonProcess::~DaemonProcess() {
   }
   close(out_fd_);
   close(err_fd_);
+}
+
+std::string DaemonProcess::BackendFlag() {
+  return absl::StrCat("--backend=", EnvironmentOr("ATTND_BACKEND", "cpu"));
 }
 
 Ended DaemonProcess::RunToEnd(const std::vector<std::string>& args) {

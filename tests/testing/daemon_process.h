@@ -21,12 +21,14 @@ struct Ended {
 // The binary is the one of this build; the environment variable ATTND_SERVER names another.
 class DaemonProcess {
  public:
+  // --backend=cpu; the environment variable ATTND_BACKEND names another backend.
+  static std::string BackendFlag();
+
   // Runs `attnd args...` to its end.
   static Ended RunToEnd(const std::vector<std::string>& args);
 
-  // Starts `attnd --backend=cpu --grpc-port=0 --http-port=0 args...`; the environment variable
-  // ATTND_BACKEND names another backend. Returns when it serves, or has ended: then running() is
-  // false.
+  // Starts `attnd` with BackendFlag(), free ports and `args`. Returns when it serves, or has ended:
+  // then running() is false.
   explicit DaemonProcess(const std::vector<std::string>& args = {});
   ~DaemonProcess();
   DaemonProcess(const DaemonProcess&) = delete;
