@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "grpcpp/grpcpp.h"
-#include "tests/e2e/cpu_service.h"
+#include "tests/e2e/device_service.h"
 
 namespace attnd::e2e {
 namespace {
@@ -130,15 +130,20 @@ class FickleCaller {
   std::mt19937_64 random_;
 };
 
-TEST(CancellationTest, TwoThousandCallersWhoGiveUpLeaveNothingBehind) {
+using CancellationTest = DeviceServiceTest;
+
+INSTANTIATE_TEST_SUITE_P(Memory, CancellationTest, ::testing::ValuesIn(UnifiedMemoryKinds()),
+                         [](const auto& memory) { return MemoryName(memory.param); });
+
+TEST_P(CancellationTest, TwoThousandCallersWhoGiveUpLeaveNothingBehind) {
   RpcOptions options;
   options.stream_chunk_bytes = 8 << 10;
-  CpuService service(options, EngineOptions());
+  DeviceService& service = Serve(options);
   const std::int64_t used_before = service.used_bytes();
   std::vector<std::thread> callers;
   for (int caller = 0; caller < kCallers; ++caller) {
     callers.emplace_back([&, caller] {
-      FickleCaller fickle(service.server, caller);
+      FickleCaller fickle(*service.server, caller);
       for (int i = 0; i < kCallsPerCaller; ++i) fickle.Call();
     });
   }
@@ -147,19 +152,19 @@ TEST(CancellationTest, TwoThousandCallersWhoGiveUpLeaveNothingBehind) {
 
   grpc::ClientContext context;
   v1::AttendResponse response;
-  const grpc::Status status = service.server.stub().Attend(&context, Request(16), &response);
+  const grpc::Status status = service.stub().Attend(&context, Request(16), &response);
   EXPECT_TRUE(status.ok()) << status.error_message();
   // Calls end a moment after their callers have gone.
-  const AttentionService& rpc = service.server.service();
+  const AttentionService& rpc = service.server->service();
   while (rpc.waiting_bytes() + rpc.sending_bytes() > 0) absl::SleepFor(absl::Milliseconds(1));
 }
 
-TEST(CancellationTest, AServerThatStopsUnderLoadStopsCleanly) {
-  auto service = std::make_unique<CpuService>();
+TEST_P(CancellationTest, AServerThatStopsUnderLoadStopsCleanly) {
+  const DeviceService& service = Serve();
   std::atomic<bool> stop{false};
   std::vector<std::thread> callers;
   for (int caller = 0; caller < kCallers; ++caller) {
-    callers.emplace_back([&, stub = v1::AttentionService::NewStub(service->server.NewChannel())] {
+    callers.emplace_back([&, stub = v1::AttentionService::NewStub(service.server->NewChannel())] {
       while (!stop) {
         grpc::ClientContext context;
         v1::AttendResponse response;
@@ -168,7 +173,7 @@ TEST(CancellationTest, AServerThatStopsUnderLoadStopsCleanly) {
     });
   }
   std::this_thread::sleep_for(std::chrono::milliseconds(100));
-  service.reset();
+  StopServing();
   stop = true;
   for (std::thread& caller : callers) caller.join();
 }

@@ -6,12 +6,11 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "grpcpp/grpcpp.h"
 #include "kernels/data_type.h"
-#include "server/device/device.h"
-#include "server/engine/engine.h"
-#include "tests/testing/in_process_server.h"
+#include "tests/e2e/device_service.h"
 
 namespace attnd::e2e {
 namespace {
@@ -21,6 +20,8 @@ constexpr std::int64_t kHeadDimV = 8;
 constexpr std::int64_t kKeyBytes = kHeadDim * 2;
 constexpr std::int64_t kSeqlenK =
     (std::int64_t{1} << 31) / kKeyBytes + 2048;  // of which the last lies beyond 2 GiB
+// Of staging, and of the device, which holds all of it too where it has memory of its own.
+constexpr std::int64_t kMemoryBytes = std::int64_t{5} << 29;
 constexpr std::size_t kChunkBytes = 4 << 20;
 
 using Stream = grpc::ClientReaderWriter<v1::AttendStreamRequest, v1::AttendStreamResponse>;
@@ -53,13 +54,13 @@ void SendRows(Stream& stream, v1::TensorId tensor, std::int64_t row_bytes,
 
 // One query of ones that the last key alone answers, with a score of 256 against 0; its value is 3.
 TEST(LargeStreamTest, TheLastKeyBeyondTwoGibibytesIsSeen) {
-  const std::unique_ptr<Device> device = *CreateCpuDevice(
-      {.device_memory_bytes = 64 << 20, .staging_memory_bytes = std::int64_t{5} << 29});
-  const std::unique_ptr<Engine> engine = CreateEngine({}, *device, nullptr);
-  testing::InProcessServer server(engine.get(), RpcOptions());
+  std::unique_ptr<Device> device = DeviceOrSkip(kMemoryBytes, kMemoryBytes);
+  if (device == nullptr) return;
+  const bool unified_memory = device->info().unified_memory;
+  DeviceService service(std::move(device), unified_memory, RpcOptions(), EngineOptions());
 
   grpc::ClientContext context;
-  const auto stream = server.stub().AttendStream(&context);
+  const auto stream = service.stub().AttendStream(&context);
   v1::AttendStreamRequest header;
   v1::AttentionSpec& spec = *header.mutable_header();
   spec.set_batch_size(1);

@@ -1,17 +1,21 @@
-// The whole service in one process: gRPC, engine, CPU device and kernels, against exact results.
+// The whole service in one process: gRPC, engine, device and kernels, against exact results.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstring>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <string>
 #include <thread>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "grpcpp/grpcpp.h"
 #include "server/engine/engine.h"
-#include "tests/e2e/cpu_service.h"
+#include "tests/e2e/device_service.h"
 #include "tests/testing/expected_result.h"
 #include "tests/testing/problem.h"
 #include "tests/testing/problem_request.h"
@@ -19,7 +23,8 @@
 namespace attnd {
 namespace {
 
-using e2e::CpuService;
+using e2e::DeviceService;
+using e2e::MemoryName;
 using ::testing::AllOf;
 using testing::ComputeExpected;
 using ::testing::HasSubstr;
@@ -152,30 +157,46 @@ std::vector<ProblemSpec> Problems() {
   return all;
 }
 
-class ProblemTest : public ::testing::TestWithParam<ProblemSpec> {
+// Problems follow one another in one service for each kind of memory, and find there what earlier
+// ones have left.
+class ProblemTest : public ::testing::TestWithParam<std::tuple<bool, ProblemSpec>> {
  protected:
-  static CpuService& service() {
-    static auto* const kService = new CpuService();
-    return *kService;
+  void SetUp() override {
+    static auto* const kServices = new std::array<std::unique_ptr<DeviceService>, 2>();
+    const bool unified_memory = std::get<bool>(GetParam());
+    std::unique_ptr<DeviceService>& service = (*kServices)[unified_memory ? 1 : 0];
+    if (service == nullptr) {
+      std::unique_ptr<Device> device = e2e::DeviceOrSkip();
+      if (device == nullptr) return;
+      service = std::make_unique<DeviceService>(std::move(device), unified_memory, RpcOptions(),
+                                                EngineOptions());
+    }
+    service_ = service.get();
   }
+
+  DeviceService& service() { return *service_; }
+  static const ProblemSpec& spec() { return std::get<ProblemSpec>(GetParam()); }
+
+ private:
+  DeviceService* service_ = nullptr;
 };
 
 TEST_P(ProblemTest, UnaryResultIsExactEnough) {
-  Problem problem(GetParam());
+  Problem problem(spec());
   v1::AttendResponse response;
-  const grpc::Status status = AttendUnary(service().server.stub(), RequestOf(problem), &response);
+  const grpc::Status status = AttendUnary(service().stub(), RequestOf(problem), &response);
   ASSERT_TRUE(status.ok()) << status.error_message();
   StoreResponse(response, problem);
   EXPECT_TRUE(ResultsMatch(problem, ComputeExpected(problem)));
 }
 
 TEST_P(ProblemTest, StreamedResultHasTheSameBits) {
-  Problem problem(GetParam());
+  Problem problem(spec());
   const v1::AttendRequest request = RequestOf(problem);
   v1::AttendResponse unary;
-  ASSERT_TRUE(AttendUnary(service().server.stub(), request, &unary).ok());
+  ASSERT_TRUE(AttendUnary(service().stub(), request, &unary).ok());
   v1::AttendResponse streamed;
-  const grpc::Status status = AttendStreamed(service().server.stub(), request, 4099, &streamed);
+  const grpc::Status status = AttendStreamed(service().stub(), request, 4099, &streamed);
   ASSERT_TRUE(status.ok()) << status.error_message();
   EXPECT_EQ(streamed.out(), unary.out());
   EXPECT_EQ(streamed.lse(), unary.lse());
@@ -187,11 +208,11 @@ TEST_P(ProblemTest, EveryAlgorithmIsExactEnough) {
   for (const v1::Algorithm algorithm :
        {v1::ALGORITHM_NAIVE, v1::ALGORITHM_TWO_PASS, v1::ALGORITHM_ONLINE, v1::ALGORITHM_FUSED,
         v1::ALGORITHM_REFERENCE}) {
-    Problem problem(GetParam());
+    Problem problem(spec());
     v1::AttendRequest request = RequestOf(problem);
     request.mutable_spec()->set_algorithm(algorithm);
     v1::AttendResponse response;
-    const grpc::Status status = AttendUnary(service().server.stub(), request, &response);
+    const grpc::Status status = AttendUnary(service().stub(), request, &response);
     if (status.error_code() == grpc::StatusCode::UNIMPLEMENTED) continue;
     ASSERT_TRUE(status.ok()) << v1::Algorithm_Name(algorithm) << ": " << status.error_message();
     StoreResponse(response, problem);
@@ -199,8 +220,13 @@ TEST_P(ProblemTest, EveryAlgorithmIsExactEnough) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Service, ProblemTest, ::testing::ValuesIn(Problems()),
-                         [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(Service, ProblemTest,
+                         ::testing::Combine(::testing::ValuesIn(UnifiedMemoryKinds()),
+                                            ::testing::ValuesIn(Problems())),
+                         [](const auto& info) {
+                           return MemoryName(std::get<bool>(info.param)) +
+                                  std::get<ProblemSpec>(info.param).name;
+                         });
 
 ProblemSpec Small() {
   ProblemSpec spec;
@@ -213,8 +239,13 @@ ProblemSpec Small() {
   return spec;
 }
 
-TEST(ServiceTest, PartialResultsMergeToTheWhole) {
-  CpuService service;
+using ServiceTest = e2e::DeviceServiceTest;
+
+INSTANTIATE_TEST_SUITE_P(Memory, ServiceTest, ::testing::ValuesIn(UnifiedMemoryKinds()),
+                         [](const auto& memory) { return MemoryName(memory.param); });
+
+TEST_P(ServiceTest, PartialResultsMergeToTheWhole) {
+  DeviceService& service = Serve();
   Problem whole(Small());
   v1::AttendRequest request = RequestOf(whole);
   // The same queries over each half of the keys: k and v are [1, seqlen_k, heads, head_dim].
@@ -231,7 +262,7 @@ TEST(ServiceTest, PartialResultsMergeToTheWhole) {
     half.set_k(request.k().substr(second ? bytes : 0, bytes));
     half.set_v(request.v().substr(second ? bytes : 0, bytes));
     v1::AttendResponse response;
-    const grpc::Status status = AttendUnary(service.server.stub(), half, &response);
+    const grpc::Status status = AttendUnary(service.stub(), half, &response);
     ASSERT_TRUE(status.ok()) << status.error_message();
     merge.mutable_out()->append(response.out());
     // lse is [heads, seqlen_q], the rows of out are [seqlen_q, heads].
@@ -241,7 +272,7 @@ TEST(ServiceTest, PartialResultsMergeToTheWhole) {
   }
   grpc::ClientContext context;
   v1::MergeResponse merged;
-  const grpc::Status status = service.server.stub().Merge(&context, merge, &merged);
+  const grpc::Status status = service.stub().Merge(&context, merge, &merged);
   ASSERT_TRUE(status.ok()) << status.error_message();
   v1::AttendResponse stored;
   stored.set_out(merged.out());
@@ -252,26 +283,26 @@ TEST(ServiceTest, PartialResultsMergeToTheWhole) {
   EXPECT_TRUE(ResultsMatch(whole, ComputeExpected(whole)));
 }
 
-TEST(ServiceTest, AnyMaskByteButZeroMeansMayAttend) {
-  CpuService service;
+TEST_P(ServiceTest, AnyMaskByteButZeroMeansMayAttend) {
+  DeviceService& service = Serve();
   ProblemSpec spec = Small();
   spec.mask = ScoreArray::kFull;
   Problem problem(spec);
   v1::AttendRequest request = RequestOf(problem);
   v1::AttendResponse ones;
-  ASSERT_TRUE(AttendUnary(service.server.stub(), request, &ones).ok());
+  ASSERT_TRUE(AttendUnary(service.stub(), request, &ones).ok());
   std::string& mask = *request.mutable_mask();
   for (std::size_t i = 0; i < mask.size(); ++i) {
     if (mask[i] != 0) mask[i] = static_cast<char>(1 + i % 255);
   }
   v1::AttendResponse others;
-  ASSERT_TRUE(AttendUnary(service.server.stub(), request, &others).ok());
+  ASSERT_TRUE(AttendUnary(service.stub(), request, &others).ok());
   EXPECT_EQ(others.out(), ones.out());
   EXPECT_EQ(others.lse(), ones.lse());
 }
 
-TEST(ServiceTest, DiagnosticsCountWhatIsNotFinite) {
-  CpuService service;
+TEST_P(ServiceTest, DiagnosticsCountWhatIsNotFinite) {
+  DeviceService& service = Serve();
   Problem problem(Small());
   problem.SetQ(0, 3, 1, 5, std::numeric_limits<float>::quiet_NaN());
   problem.SetV(0, 9, 0, 0, std::numeric_limits<float>::infinity());
@@ -279,7 +310,7 @@ TEST(ServiceTest, DiagnosticsCountWhatIsNotFinite) {
   v1::AttendRequest request = RequestOf(problem);
   request.mutable_spec()->set_return_diagnostics(true);
   v1::AttendResponse response;
-  const grpc::Status status = AttendUnary(service.server.stub(), request, &response);
+  const grpc::Status status = AttendUnary(service.stub(), request, &response);
   ASSERT_TRUE(status.ok()) << status.error_message();
   EXPECT_EQ(response.result().diagnostics().nonfinite_q(), 1);
   EXPECT_EQ(response.result().diagnostics().nonfinite_k(), 0);
@@ -287,18 +318,18 @@ TEST(ServiceTest, DiagnosticsCountWhatIsNotFinite) {
   EXPECT_EQ(response.result().diagnostics().rows_fully_masked(), 0);
 }
 
-TEST(ServiceTest, TheSameRequestHasTheSameBitsUnderLoad) {
-  CpuService service;
+TEST_P(ServiceTest, TheSameRequestHasTheSameBitsUnderLoad) {
+  DeviceService& service = Serve();
   Problem problem(Small());
   const v1::AttendRequest request = RequestOf(problem);
   v1::AttendResponse alone;
-  ASSERT_TRUE(AttendUnary(service.server.stub(), request, &alone).ok());
+  ASSERT_TRUE(AttendUnary(service.stub(), request, &alone).ok());
   std::vector<std::thread> callers;
   for (int caller = 0; caller < 8; ++caller) {
     callers.emplace_back([&] {
       for (int i = 0; i < 20; ++i) {
         v1::AttendResponse response;
-        const grpc::Status status = AttendUnary(service.server.stub(), request, &response);
+        const grpc::Status status = AttendUnary(service.stub(), request, &response);
         ASSERT_TRUE(status.ok()) << status.error_message();
         EXPECT_EQ(response.out(), alone.out());
         EXPECT_EQ(response.lse(), alone.lse());
@@ -309,14 +340,14 @@ TEST(ServiceTest, TheSameRequestHasTheSameBitsUnderLoad) {
   EXPECT_EQ(service.used_bytes_when_idle(), 0);
 }
 
-TEST(ServiceTest, WhatCanNeverFitIsRefusedByName) {
-  CpuService service;
+TEST_P(ServiceTest, WhatCanNeverFitIsRefusedByName) {
+  DeviceService& service = Serve();
   v1::AttendStreamRequest header;
   Problem problem(Small());
   *header.mutable_header() = RequestOf(problem).spec();
   header.mutable_header()->set_seqlen_k(1 << 24);
   grpc::ClientContext context;
-  const auto stream = service.server.stub().AttendStream(&context);
+  const auto stream = service.stub().AttendStream(&context);
   stream->Write(header);
   v1::AttendStreamResponse response;
   EXPECT_FALSE(stream->Read(&response));
@@ -362,14 +393,19 @@ class HoldingStream {
       stream_;
 };
 
-TEST(ServiceTest, AFullServerMakesCallsWaitUntilTheirDeadline) {
+// Staging memory but for 64 KiB.
+std::int64_t AllButLittle(const DeviceService& service) {
+  return service.device.info().staging_memory_bytes - (64 << 10);
+}
+
+TEST_P(ServiceTest, AFullServerMakesCallsWaitUntilTheirDeadline) {
   EngineOptions engine_options;
   engine_options.max_queue_wait = absl::Milliseconds(50);
-  CpuService service(RpcOptions(), engine_options);
+  DeviceService& service = Serve(RpcOptions(), engine_options);
   Problem problem(Small());
   const v1::AttendRequest request = RequestOf(problem);
   {
-    const HoldingStream holding(service.server.stub(), CpuService::kPoolBytes - (64 << 10));
+    const HoldingStream holding(service.stub(), AllButLittle(service));
     while (service.used_bytes() == 0) absl::SleepFor(absl::Milliseconds(1));
 
     // Too large for what is left of the pool.
@@ -379,19 +415,19 @@ TEST(ServiceTest, AFullServerMakesCallsWaitUntilTheirDeadline) {
     large.set_v(large.k());
     grpc::ClientContext context;
     v1::AttendResponse response;
-    grpc::Status status = service.server.stub().Attend(&context, large, &response);
+    grpc::Status status = service.stub().Attend(&context, large, &response);
     EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED) << status.error_message();
     EXPECT_THAT(status.error_details(), HasSubstr("google.rpc.RetryInfo"));
     EXPECT_EQ(context.GetServerTrailingMetadata().count("grpc-retry-pushback-ms"), 1u);
 
     grpc::ClientContext hasty;
     hasty.set_deadline(std::chrono::system_clock::now() + std::chrono::milliseconds(20));
-    EXPECT_EQ(service.server.stub().Attend(&hasty, large, &response).error_code(),
+    EXPECT_EQ(service.stub().Attend(&hasty, large, &response).error_code(),
               grpc::StatusCode::DEADLINE_EXCEEDED);
   }
   EXPECT_EQ(service.used_bytes_when_idle(), 0);
   v1::AttendResponse response;
-  EXPECT_TRUE(AttendUnary(service.server.stub(), request, &response).ok());
+  EXPECT_TRUE(AttendUnary(service.stub(), request, &response).ok());
 }
 
 // Two parts of `rows` rows of 64.
@@ -405,20 +441,20 @@ v1::MergeRequest MergeOfRows(std::int64_t rows) {
   return merge;
 }
 
-TEST(ServiceTest, AMergeThatWaitsBehindOthersEndsAtItsOwnDeadline) {
-  CpuService service;
-  const AttentionService& rpc = service.server.service();
+TEST_P(ServiceTest, AMergeThatWaitsBehindOthersEndsAtItsOwnDeadline) {
+  DeviceService& service = Serve();
+  const AttentionService& rpc = service.server->service();
   // Too large for what is left of the pool.
   const v1::MergeRequest merge = MergeOfRows(1024);
   std::vector<std::thread> patient;
   {
-    const HoldingStream holding(service.server.stub(), CpuService::kPoolBytes - (64 << 10));
+    const HoldingStream holding(service.stub(), AllButLittle(service));
     while (service.used_bytes() == 0) absl::SleepFor(absl::Milliseconds(1));
     for (int caller = 0; caller < 4; ++caller) {
       patient.emplace_back([&] {
         grpc::ClientContext context;
         v1::MergeResponse response;
-        const grpc::Status status = service.server.stub().Merge(&context, merge, &response);
+        const grpc::Status status = service.stub().Merge(&context, merge, &response);
         EXPECT_TRUE(status.ok()) << status.error_message();
       });
     }
@@ -428,7 +464,7 @@ TEST(ServiceTest, AMergeThatWaitsBehindOthersEndsAtItsOwnDeadline) {
     grpc::ClientContext hasty;
     hasty.set_deadline(std::chrono::system_clock::now() + std::chrono::milliseconds(50));
     v1::MergeResponse response;
-    EXPECT_EQ(service.server.stub().Merge(&hasty, merge, &response).error_code(),
+    EXPECT_EQ(service.stub().Merge(&hasty, merge, &response).error_code(),
               grpc::StatusCode::DEADLINE_EXCEEDED);
     // The client would say so by itself. The server has noticed when the bytes are gone, and the
     // memory that the others wait for does not come back before.
@@ -440,12 +476,12 @@ TEST(ServiceTest, AMergeThatWaitsBehindOthersEndsAtItsOwnDeadline) {
   for (std::thread& caller : patient) caller.join();
 }
 
-TEST(ServiceTest, ADrainingServerIsUnavailable) {
-  CpuService service;
+TEST_P(ServiceTest, ADrainingServerIsUnavailable) {
+  DeviceService& service = Serve();
   service.engine->StartDraining();
   Problem problem(Small());
   v1::AttendResponse response;
-  EXPECT_EQ(AttendUnary(service.server.stub(), RequestOf(problem), &response).error_code(),
+  EXPECT_EQ(AttendUnary(service.stub(), RequestOf(problem), &response).error_code(),
             grpc::StatusCode::UNAVAILABLE);
 }
 

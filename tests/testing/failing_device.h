@@ -62,7 +62,7 @@ class FailingDevice : public Device {
 
   absl::Status health() const override {
     const std::lock_guard lock(mu_);
-    return health_;
+    return health_.ok() ? device_->health() : health_;
   }
 
  private:

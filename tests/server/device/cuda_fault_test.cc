@@ -6,8 +6,8 @@
 #include "gtest/gtest.h"
 #include "kernels/cuda/cuda_status.h"
 #include "server/device/device.h"
-#include "tests/server/device/device_under_test.h"
 #include "tests/server/device/illegal_store.h"
+#include "tests/testing/device_under_test.h"
 
 namespace attnd {
 namespace {
@@ -15,7 +15,7 @@ namespace {
 using ::testing::HasSubstr;
 
 TEST(CudaFaultTest, AnIllegalAddressFailsTheWorkAndTheDeviceForGood) {
-  absl::StatusOr<std::unique_ptr<Device>> device = MakeDeviceUnderTest();
+  absl::StatusOr<std::unique_ptr<Device>> device = MakeDeviceUnderTest(1 << 20, 1 << 20);
   if (device.status().code() == absl::StatusCode::kFailedPrecondition)
     GTEST_SKIP() << device.status().message();
   ASSERT_TRUE(device.ok()) << device.status();

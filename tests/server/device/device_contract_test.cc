@@ -1,5 +1,5 @@
 // What every Device promises, as one suite. Linked into two programs that differ in the device they
-// make: see device_under_test.h.
+// make: see tests/testing/device_under_test.h.
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
@@ -16,10 +16,13 @@
 #include "gtest/gtest.h"
 #include "kernels/kernel_registry.h"
 #include "server/device/device.h"
-#include "tests/server/device/device_under_test.h"
+#include "tests/testing/device_under_test.h"
 
 namespace attnd {
 namespace {
+
+constexpr std::int64_t kDeviceMemoryBytes = std::int64_t{64} << 20;
+constexpr std::int64_t kStagingMemoryBytes = std::int64_t{64} << 20;
 
 absl::Status Go() { return absl::OkStatus(); }
 absl::Status ComputeNothing(const ExecutionContext&) { return absl::OkStatus(); }
@@ -34,7 +37,8 @@ std::vector<std::byte> RandomBytes(std::int64_t size, unsigned seed) {
 class DeviceContractTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    absl::StatusOr<std::unique_ptr<Device>> device = MakeDeviceUnderTest();
+    absl::StatusOr<std::unique_ptr<Device>> device =
+        MakeDeviceUnderTest(kDeviceMemoryBytes, kStagingMemoryBytes);
     if (device.status().code() == absl::StatusCode::kFailedPrecondition) {
       GTEST_SKIP() << device.status().message();
     }
@@ -201,7 +205,7 @@ TEST_F(DeviceContractTest, AnErrorOfTheComputationIsReturnedAndTheDeviceGoesOn) 
 
 // On CUDA all lanes are taken by then.
 TEST_F(DeviceContractTest, TheCheckEndsWorkThatWaitsForItsTurn) {
-  constexpr int kBusy = 4;
+  constexpr int kBusy = kNumStreams;
   std::promise<void> release;
   std::latch all_busy(kBusy);
   DeviceWork busy;

@@ -10,8 +10,8 @@
 
 #include "gtest/gtest.h"
 #include "server/engine/engine.h"
-#include "tests/server/engine/device_under_test.h"
 #include "tests/server/engine/simple_problem.h"
+#include "tests/testing/device_under_test.h"
 #include "tests/testing/failing_device.h"
 
 namespace attnd {

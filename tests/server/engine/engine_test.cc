@@ -20,8 +20,8 @@
 #include "gtest/gtest.h"
 #include "server/engine/retry_info.h"
 #include "server/telemetry/metrics.h"
-#include "tests/server/engine/device_under_test.h"
 #include "tests/server/engine/simple_problem.h"
+#include "tests/testing/device_under_test.h"
 #include "tests/testing/failing_device.h"
 
 namespace attnd {
@@ -507,7 +507,7 @@ TEST_P(EngineTest, AnEngineWithoutMetricsWorks) {
 
 // The computation would take minutes.
 TEST(EngineOnCpuTest, ADeadlineThatPassesDuringAComputationFreesItsWorker) {
-  const std::unique_ptr<Device> device = *CreateCpuDevice({.num_threads = 2});
+  const std::unique_ptr<Device> device = *CreateCpuDevice({.num_threads = 3});
   const std::unique_ptr<Engine> engine = CreateEngine({.num_workers = 1}, *device, nullptr);
   const auto compute_within = [&](absl::Duration time, const AttentionProblem& problem) {
     std::promise<JobOr> promise;

@@ -1,4 +1,4 @@
-#include "tests/server/engine/device_under_test.h"
+#include "tests/testing/device_under_test.h"
 
 namespace attnd {
 
@@ -6,7 +6,7 @@ absl::StatusOr<std::unique_ptr<Device>> MakeDeviceUnderTest(std::int64_t device_
                                                             std::int64_t staging_memory_bytes) {
   return CreateCpuDevice({.device_memory_bytes = device_memory_bytes,
                           .staging_memory_bytes = staging_memory_bytes,
-                          .num_threads = 2});
+                          .num_threads = 3});
 }
 
 std::vector<bool> UnifiedMemoryKinds() { return {true, false}; }

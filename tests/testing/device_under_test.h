@@ -1,4 +1,5 @@
-// The device that a program of the engine's suites runs on.
+// The device that the suites of a program run on. Suites over any device are compiled once, and
+// linked with one definition of these functions or the other.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +10,9 @@
 #include "server/device/device.h"
 
 namespace attnd {
+
+// Pieces of work that the device takes at once, where it has a limit.
+inline constexpr int kNumStreams = 4;
 
 // FailedPrecondition where there is no such device: the tests are skipped.
 absl::StatusOr<std::unique_ptr<Device>> MakeDeviceUnderTest(std::int64_t device_memory_bytes,
