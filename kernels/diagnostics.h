@@ -16,7 +16,7 @@ struct AttentionDiagnostics {
   float score_max = 0.0f;
   float lse_min = 0.0f;  // over rows that attend to something
   float lse_max = 0.0f;
-  float largest_weight = 0.0f;  // largest entry of P
+  float largest_weight = 0.0f;  // largest entry of P, from the scores, not through lse
   std::int64_t rows_fully_masked =
       0;  // rows within a sequence's length that attend to nothing, over all query heads
   std::int64_t nonfinite_q = 0;  // elements within the sequences' lengths that are NaN or infinite

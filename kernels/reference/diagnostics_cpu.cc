@@ -6,6 +6,7 @@
 
 #include "kernels/online_softmax.h"
 #include "kernels/reference/row_block.h"
+#include "kernels/row_scores.h"
 
 namespace attnd::cpu {
 namespace {
@@ -35,28 +36,32 @@ std::int64_t CountNonfinite(const HeadVector& row, std::int64_t dim) {
   return count;
 }
 
-// Scores, weights and lse of one row.
-void InspectRow(const AttentionParams& p, const RowBlock& block, const BlockRow& row,
-                AttentionDiagnostics& report) {
-  const float lse = p.lse[LseOffset(p, block.bounds, block.head, row.row)];
-  bool attends = false;
+RowScores ScoresOf(const AttentionParams& p, const RowBlock& block, const BlockRow& row) {
+  RowScores scores;
   HeadVector key;
   for (std::int64_t j = row.scorer.keys.begin; j < row.scorer.keys.end; ++j) {
     if (!row.scorer.MaySee(j)) continue;
     LoadKey(p, block, j, key);
-    const float score = row.scorer.Score(Dot(row.q, key, p.head_dim), j);
-    if (score == NegativeInfinity()) continue;
-    attends = true;
-    report.score_min = std::fmin(report.score_min, score);
-    report.score_max = std::fmax(report.score_max, score);
-    report.largest_weight = std::fmax(report.largest_weight, std::exp(score - lse));
+    scores.Add(row.scorer.Score(Dot(row.q, key, p.head_dim), j));
   }
-  if (attends) {
-    report.lse_min = std::fmin(report.lse_min, lse);
-    report.lse_max = std::fmax(report.lse_max, lse);
-  } else {
+  return scores;
+}
+
+// Scores, weights and lse of one row.
+void InspectRow(const AttentionParams& p, const RowBlock& block, const BlockRow& row,
+                AttentionDiagnostics& report) {
+  const RowScores scores = ScoresOf(p, block, row);
+  if (!scores.attends) {
     ++report.rows_fully_masked;
+    return;
   }
+  const float lse = p.lse[LseOffset(p, block.bounds, block.head, row.row)];
+  const float sink = p.sinks != nullptr ? p.sinks[block.head] : NegativeInfinity();
+  report.score_min = std::fmin(report.score_min, scores.smallest);
+  report.score_max = std::fmax(report.score_max, scores.largest);
+  report.lse_min = std::fmin(report.lse_min, lse);
+  report.lse_max = std::fmax(report.lse_max, lse);
+  report.largest_weight = std::fmax(report.largest_weight, scores.LargestWeight(sink));
 }
 
 AttentionDiagnostics InspectBlock(const AttentionParams& p, const RowBlock& block) {

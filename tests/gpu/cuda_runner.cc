@@ -73,6 +73,25 @@ class CudaRunner : public KernelRunner {
     return device_outputs.CopyTo(outputs.data());
   }
 
+  absl::Status RunDiagnostics(Problem& problem, AttentionDiagnostics* report) override {
+    ASSIGN_OR_RETURN(DeviceMemory inputs, DeviceMemory::Create(problem.inputs().size_bytes()));
+    ASSIGN_OR_RETURN(DeviceMemory outputs, DeviceMemory::Create(problem.outputs().size_bytes()));
+    ASSIGN_OR_RETURN(DeviceMemory result, DeviceMemory::Create(sizeof(AttentionDiagnostics)));
+    RETURN_IF_ERROR(inputs.CopyFrom(problem.inputs().data()));
+    RETURN_IF_ERROR(outputs.CopyFrom(problem.outputs().data()));
+    const AttentionParams p = problem.ParamsAt(inputs.data(), outputs.data());
+    ExecutionContext context;
+    context.device = device_;
+    context.workspace_bytes = DiagnosticsWorkspaceBytes(p, device_);
+    ASSIGN_OR_RETURN(GuardedWorkspace workspace, GuardedWorkspace::Create(context.workspace_bytes));
+    context.workspace = workspace.data();
+    RETURN_IF_ERROR(
+        attnd::RunDiagnostics(p, context, reinterpret_cast<AttentionDiagnostics*>(result.data())));
+    RETURN_IF_ERROR(SynchronizeDevice());
+    RETURN_IF_ERROR(workspace.CheckGuards());
+    return result.CopyTo(reinterpret_cast<std::byte*>(report));
+  }
+
   absl::Status RunMerge(const MergeParams& p) override {
     const std::int64_t lse_bytes = p.rows * static_cast<std::int64_t>(sizeof(float));
     MergeParams on_device = p;

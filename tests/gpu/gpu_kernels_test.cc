@@ -215,26 +215,12 @@ TEST_F(GpuKernelsTest, DiagnosticsAgreeWithTheHost) {
 
   const auto kernel = SelectKernel(problem.params(), device_, "fused");
   ASSERT_TRUE(kernel.ok());
-  ASSERT_TRUE(MakeCudaRunner(**kernel, device_)->Run(problem).ok());
+  const auto runner = MakeCudaRunner(**kernel, device_);
+  ASSERT_TRUE(runner->Run(problem).ok());
   AttentionDiagnostics expected;
   ASSERT_TRUE(RunDiagnostics(problem.params(), ExecutionContext{}, &expected).ok());
-
-  auto inputs = DeviceMemory::Create(problem.inputs().size_bytes());
-  auto outputs = DeviceMemory::Create(problem.outputs().size_bytes());
-  auto result = DeviceMemory::Create(sizeof(AttentionDiagnostics));
-  auto workspace = DeviceMemory::Create(DiagnosticsWorkspaceBytes(problem.params(), device_));
-  ASSERT_TRUE(inputs.ok() && outputs.ok() && result.ok() && workspace.ok());
-  ASSERT_TRUE(inputs->CopyFrom(problem.inputs().data()).ok());
-  ASSERT_TRUE(outputs->CopyFrom(problem.outputs().data()).ok());
-  ExecutionContext context;
-  context.device = device_;
-  context.workspace = workspace->data();
-  context.workspace_bytes = workspace->size_bytes();
-  ASSERT_TRUE(RunDiagnostics(problem.ParamsAt(inputs->data(), outputs->data()), context,
-                             reinterpret_cast<AttentionDiagnostics*>(result->data()))
-                  .ok());
   AttentionDiagnostics actual;
-  ASSERT_TRUE(result->CopyTo(reinterpret_cast<std::byte*>(&actual)).ok());
+  ASSERT_TRUE(runner->RunDiagnostics(problem, &actual).ok());
   ExpectSameReport(expected, actual);
   EXPECT_EQ(actual.nonfinite_v, 1);
   EXPECT_GT(actual.rows_fully_masked, 0);

@@ -2,19 +2,18 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <cmath>
-#include <functional>
 #include <limits>
 
 #include "kernels/reference/attention_fp64.h"
-#include "kernels/sequence_bounds.h"
+#include "tests/testing/expected_diagnostics.h"
 #include "tests/testing/kernel_runner.h"
 #include "tests/testing/problem.h"
 #include "tests/testing/threaded_parallel_for.h"
 
 namespace attnd {
 namespace {
+
+using testing::ExpectedDiagnostics;
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
@@ -40,39 +39,9 @@ testing::ProblemSpec Spec() {
   return spec;
 }
 
-// The same figures from the weights and lse of the oracle: score = ln(weight) + lse.
-AttentionDiagnostics Expected(testing::Problem& problem) {
-  const AttentionParams p = problem.params();
-  AttentionDiagnostics report;
-  report.score_min = report.lse_min = kInfinity;
-  report.score_max = report.lse_max = -kInfinity;
-  for (std::int64_t b = 0; b < p.batch_size; ++b) {
-    for (std::int64_t i = 0; i < p.num_heads * BoundsOf(p, b).seqlen_q; ++i) {
-      const cpu::ReferenceRow row =
-          cpu::ComputeReferenceRow(p, b, i % p.num_heads, i / p.num_heads);
-      bool attends = false;
-      for (double weight : row.weights) {
-        if (weight == 0) continue;
-        attends = true;
-        const float score = static_cast<float>(std::log(weight) + row.lse);
-        report.score_min = std::min(report.score_min, score);
-        report.score_max = std::max(report.score_max, score);
-        report.largest_weight = std::max(report.largest_weight, static_cast<float>(weight));
-      }
-      if (!attends) {
-        ++report.rows_fully_masked;
-        continue;
-      }
-      report.lse_min = std::min(report.lse_min, static_cast<float>(row.lse));
-      report.lse_max = std::max(report.lse_max, static_cast<float>(row.lse));
-    }
-  }
-  return report;
-}
-
 void ExpectAgrees(testing::Problem& problem) {
   const AttentionDiagnostics actual = Diagnose(problem);
-  const AttentionDiagnostics expected = Expected(problem);
+  const AttentionDiagnostics expected = ExpectedDiagnostics(problem);
   EXPECT_NEAR(actual.score_min, expected.score_min, 1e-4);
   EXPECT_NEAR(actual.score_max, expected.score_max, 1e-4);
   EXPECT_NEAR(actual.lse_min, expected.lse_min, 1e-4);
@@ -101,7 +70,7 @@ TEST(DiagnosticsTest, RangesAgreeWithTheReferenceUnderAllOptions) {
   spec.alibi = testing::Slopes::kPerHead;
   spec.sinks = true;
   testing::Problem problem(spec);
-  EXPECT_GT(Expected(problem).rows_fully_masked, 0);
+  EXPECT_GT(ExpectedDiagnostics(problem).rows_fully_masked, 0);
   ExpectAgrees(problem);
 }
 

@@ -48,6 +48,9 @@ class TargetRunner : public KernelRunner {
     hwy::DisableTargets(0);
     return status;
   }
+  absl::Status RunDiagnostics(Problem& problem, AttentionDiagnostics* report) override {
+    return runner_->RunDiagnostics(problem, report);
+  }
   absl::Status RunMerge(const MergeParams& p) override { return runner_->RunMerge(p); }
 
  private:

@@ -23,7 +23,7 @@ const std::vector<ContractCase>& AllCases() {
   static const auto* const kCases = [] {
     auto* cases = new std::vector<ContractCase>;
     for (const auto make : {ShapeCases, OptionCases, RandomCases, RangeCases, NonfiniteCases,
-                            DeterminismCases, MergeCases}) {
+                            DiagnosticsCases, DeterminismCases, MergeCases}) {
       for (ContractCase& c : make()) cases->push_back(std::move(c));
     }
     return cases;

@@ -32,6 +32,8 @@ std::vector<ContractCase> RandomCases();
 std::vector<ContractCase> RangeCases();
 // Which results a NaN or infinity in an input may reach, and which it must.
 std::vector<ContractCase> NonfiniteCases();
+// The numerical-stability report of scores of any size.
+std::vector<ContractCase> DiagnosticsCases();
 // Same request, same bits.
 std::vector<ContractCase> DeterminismCases();
 // Partial results over parts of the keys make up the whole.

@@ -39,6 +39,12 @@ class CpuRunner : public KernelRunner {
                         : absl::InternalError("bytes beside the workspace were written");
   }
 
+  absl::Status RunDiagnostics(Problem& problem, AttentionDiagnostics* report) override {
+    ExecutionContext context;
+    context.parallel_for = parallel_for_;
+    return attnd::RunDiagnostics(problem.params(), context, report);
+  }
+
   absl::Status RunMerge(const MergeParams& p) override {
     ExecutionContext context;
     context.parallel_for = parallel_for_;

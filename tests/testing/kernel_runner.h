@@ -6,6 +6,7 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "kernels/diagnostics.h"
 #include "kernels/kernel_registry.h"
 #include "kernels/merge.h"
 #include "tests/testing/problem.h"
@@ -24,6 +25,8 @@ class KernelRunner {
   // computation had before it, poison included. Fails with Internal if the workspace's guard was
   // hit.
   virtual absl::Status Run(Problem& problem) = 0;
+  // RunDiagnostics over what Run left in `problem`; *report lies in host memory.
+  virtual absl::Status RunDiagnostics(Problem& problem, AttentionDiagnostics* report) = 0;
   // RunMerge; all pointers lie in host memory.
   virtual absl::Status RunMerge(const MergeParams& p) = 0;
 };

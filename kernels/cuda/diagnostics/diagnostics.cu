@@ -1,6 +1,7 @@
 #include "kernels/cuda/diagnostics/diagnostics.h"
 #include "kernels/cuda/diagnostics/warp_row.cuh"
 #include "kernels/online_softmax.h"
+#include "kernels/row_scores.h"
 
 namespace attnd::cuda {
 namespace {
@@ -69,24 +70,13 @@ __device__ void CountNonfinite(const LaneVector<kSlots>& vector, unsigned long l
   if (total != 0 && threadIdx.x % 32 == 0) atomicAdd(count, static_cast<unsigned long long>(total));
 }
 
-struct ScoreRange {
-  float smallest = -NegativeInfinity();
-  float largest = NegativeInfinity();
-  bool attends = false;
-};
-
 template <typename Row>
-__device__ ScoreRange RangeOfScores(const Row& row) {
-  ScoreRange range;
+__device__ RowScores ScoresOf(const Row& row) {
+  RowScores scores;
   for (std::int64_t key = row.scorer.keys.begin; key < row.scorer.keys.end; ++key) {
-    if (!row.scorer.MaySee(key)) continue;
-    const float score = row.Score(key);
-    if (score == NegativeInfinity()) continue;
-    range.attends = true;
-    range.smallest = fminf(range.smallest, score);
-    range.largest = fmaxf(range.largest, score);
+    if (row.scorer.MaySee(key)) scores.Add(row.Score(key));
   }
-  return range;
+  return scores;
 }
 
 // One warp a query row.
@@ -100,18 +90,19 @@ __global__ void __launch_bounds__(32 * kWarpsPerBlock)
   if (row.row >= row.bounds.seqlen_q) return;
   row.Load();
   CountNonfinite(row.q, &totals->nonfinite_q);
-  const ScoreRange range = RangeOfScores(row);
+  const RowScores scores = ScoresOf(row);
   if (threadIdx.x % 32 != 0) return;
-  if (!range.attends) {
+  if (!scores.attends) {
     atomicAdd(&totals->rows_fully_masked, 1ull);
     return;
   }
   const float lse = p.lse[LseOffset(p, row.bounds, row.head, row.row)];
-  totals->score_min.Add(range.smallest);
-  totals->score_max.Add(range.largest);
+  const float sink = p.sinks != nullptr ? p.sinks[row.head] : NegativeInfinity();
+  totals->score_min.Add(scores.smallest);
+  totals->score_max.Add(scores.largest);
   totals->lse_min.Add(lse);
   totals->lse_max.Add(lse);
-  totals->largest_weight.Add(expf(range.largest - lse));
+  totals->largest_weight.Add(scores.LargestWeight(sink));
 }
 
 // One warp a key of one key/value head: seqlen_k fastest, then heads, then sequences.
