@@ -36,6 +36,8 @@ constexpr char kGetServerInfo[] = "/attnd.v1.AttentionService/GetServerInfo";
 // What a message holds beside tensors: field headers, and in an answer the kernel's name,
 // diagnostics and timings.
 constexpr std::int64_t kMessageOverheadBytes = 4096;
+// What every server takes in one message: the least that its max_message_bytes may be set to.
+constexpr std::int64_t kLeastMessageLimitBytes = 64 << 10;
 
 absl::Status CheckOptions(const ClientOptions& options) {
   if (options.retry.max_attempts < 1) {
@@ -64,6 +66,12 @@ grpc::ChannelArguments ChannelArguments() {
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 5'000);
   return arguments;
+}
+
+// The server's answer to a message beyond its limit, or gRPC's to one far beyond it; both have
+// other meanings, too.
+bool MayBeRefusedBySize(const absl::Status& status) {
+  return absl::IsInvalidArgument(status) || absl::IsResourceExhausted(status);
 }
 
 std::int64_t TotalBytes(const AttendInputs& inputs) {
@@ -148,30 +156,66 @@ absl::StatusOr<std::unique_ptr<Client>> Client::Connect(const std::string& targe
 Client::Client(const std::shared_ptr<grpc::Channel>& channel, const ClientOptions& options)
     : options_(options), stub_(channel) {}
 
+// What is asked, and where the answer goes.
+struct Client::Question {
+  const v1::AttentionSpec& spec;
+  const AttendInputs& inputs;
+  const AttendDestination& destination;
+  // A spec without a sound size is the server's to refuse, in its words.
+  std::optional<ResultBytes> expected = internal::ResultBytesOf(spec);
+
+  ResultReceiver Receiver() const {
+    return ResultReceiver(expected.value_or(ResultBytes{}), destination);
+  }
+  absl::Status CheckDestination() const {
+    return expected.has_value() ? Receiver().CheckDestination() : absl::OkStatus();
+  }
+  // Of the two messages that a unary call takes.
+  std::int64_t LargestMessageBytes() const {
+    return std::max<std::int64_t>(TotalBytes(inputs) + spec.ByteSizeLong(),
+                                  expected.value_or(ResultBytes{}).total());
+  }
+};
+
+// How a problem travels.
+struct Client::Transfer {
+  bool streamed = false;
+  std::int64_t chunk_bytes = 0;  // of a stream
+
+  friend bool operator==(const Transfer&, const Transfer&) = default;
+};
+
 absl::StatusOr<AttendReply> Client::Attend(const v1::AttentionSpec& spec,
                                            const AttendInputs& inputs, const CallOptions& call,
                                            const AttendDestination& destination) {
   const absl::Time deadline = absl::Now() + call.timeout;
-  // A spec without a sound size is the server's to refuse, in its words.
-  const std::optional<ResultBytes> expected = internal::ResultBytesOf(spec);
-  ResultReceiver receiver(expected.value_or(ResultBytes{}), destination);
-  if (expected.has_value()) {
-    if (absl::Status status = receiver.CheckDestination(); !status.ok()) return status;
-  }
-  const bool fits = FitsOneMessage(TotalBytes(inputs) + spec.ByteSizeLong(),
-                                   expected.value_or(ResultBytes{}).total());
-  const bool streamed =
-      call.kind == CallKind::kStream || (call.kind == CallKind::kAutomatic && !fits);
+  const Question question = {.spec = spec, .inputs = inputs, .destination = destination};
+  if (absl::Status status = question.CheckDestination(); !status.ok()) return status;
+  const std::int64_t largest_bytes = question.LargestMessageBytes();
+  const Transfer transfer = ChooseTransfer(call.kind, largest_bytes);
+  absl::StatusOr<AttendReply> reply = AttendBy(transfer, question, deadline);
+  const bool within_any_limit =
+      !transfer.streamed && largest_bytes <= kLeastMessageLimitBytes - kMessageOverheadBytes;
+  if (within_any_limit || !MayBeRefusedBySize(reply.status())) return reply;
+  if (!GetServerInfo({.timeout = deadline - absl::Now()}).ok()) return reply;
+  const Transfer now = ChooseTransfer(call.kind, largest_bytes);
+  return now == transfer ? std::move(reply) : AttendBy(now, question, deadline);
+}
 
+absl::StatusOr<AttendReply> Client::AttendBy(const Transfer& transfer, const Question& question,
+                                             absl::Time deadline) {
+  ResultReceiver receiver = question.Receiver();
   LentMemory lent;  // its destructor waits; all that refers to the inputs is gone by then
   int attempts = 0;
   absl::Time attempt_began;
   auto attempt = [&] {
     attempt_began = absl::Now();
-    return streamed
-               ? internal::CallAttendStream(stub_, deadline, {spec, inputs, ChunkBytes()}, lent,
-                                            receiver)
-               : CallAttend(stub_, deadline, EncodeAttendRequest(spec, inputs, lent), receiver);
+    return transfer.streamed
+               ? internal::CallAttendStream(stub_, deadline,
+                                            {question.spec, question.inputs, transfer.chunk_bytes},
+                                            lent, receiver)
+               : CallAttend(stub_, deadline,
+                            EncodeAttendRequest(question.spec, question.inputs, lent), receiver);
   };
   const absl::Status status = internal::RunWithRetries(options_.retry, deadline, attempt, attempts);
   if (!status.ok()) return status;
@@ -179,20 +223,25 @@ absl::StatusOr<AttendReply> Client::Attend(const v1::AttentionSpec& spec,
   if (!reply.ok()) return reply;
   reply->round_trip_seconds = absl::ToDoubleSeconds(absl::Now() - attempt_began);
   reply->attempts = attempts;
-  reply->streamed = streamed;
+  reply->streamed = transfer.streamed;
   return reply;
 }
 
 absl::StatusOr<MergeReply> Client::Merge(const MergeInputs& inputs, const CallOptions& call) {
+  const absl::Time deadline = absl::Now() + call.timeout;
   const std::int64_t request_bytes = inputs.out.size() + inputs.lse.size();
-  if (!FitsOneMessage(request_bytes, 0)) {
+  if (!FitsOneMessage(request_bytes)) {
+    // The server may have been restarted with a larger limit.
+    if (const auto info = GetServerInfo(call); !info.ok()) return info.status();
+  }
+  if (!FitsOneMessage(request_bytes)) {
     return absl::InvalidArgumentError(
         absl::StrCat("out and lse: ", request_bytes, " bytes, one message of at most ",
                      max_message_bytes_.load(), " accepted; merge fewer parts or rows at a time"));
   }
   LentMemory lent;
   absl::StatusOr<grpc::ByteBuffer> response =
-      CallUnary(kMerge, EncodeMergeRequest(inputs, lent), call);
+      CallUnary(kMerge, EncodeMergeRequest(inputs, lent), {.timeout = deadline - absl::Now()});
   if (!response.ok()) return response.status();
   return ReceiveMergeResponse(*response, internal::ResultBytesOf(inputs).value_or(ResultBytes{}));
 }
@@ -222,16 +271,21 @@ absl::StatusOr<grpc::ByteBuffer> Client::CallUnary(const char* method,
   return response;
 }
 
-bool Client::FitsOneMessage(std::int64_t request_bytes, std::int64_t response_bytes) const {
+Client::Transfer Client::ChooseTransfer(CallKind kind, std::int64_t largest_bytes) const {
+  const bool streamed =
+      kind == CallKind::kStream || (kind == CallKind::kAutomatic && !FitsOneMessage(largest_bytes));
+  if (!streamed) return {};
+  return {.streamed = true,
+          .chunk_bytes =
+              std::min(options_.chunk_bytes,
+                       std::max<std::int64_t>(max_message_bytes_ - kMessageOverheadBytes, 1))};
+}
+
+bool Client::FitsOneMessage(std::int64_t largest_bytes) const {
   // gRPC and Protocol Buffers cannot carry more than 2 GiB in a message, whatever the server says.
   const std::int64_t limit =
       std::min<std::int64_t>(max_message_bytes_, std::numeric_limits<std::int32_t>::max());
-  return std::max(request_bytes, response_bytes) <= limit - kMessageOverheadBytes;
-}
-
-std::int64_t Client::ChunkBytes() const {
-  return std::min(options_.chunk_bytes,
-                  std::max<std::int64_t>(max_message_bytes_ - kMessageOverheadBytes, 1));
+  return largest_bytes <= limit - kMessageOverheadBytes;
 }
 
 }  // namespace attnd

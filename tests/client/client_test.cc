@@ -336,6 +336,85 @@ TEST_F(ClientTest, ManyThreadsShareOneClient) {
   EXPECT_THAT(right, Each(20));
 }
 
+// A server that another one, with another limit, takes the place of.
+class ReplacedServerTest : public ClientTest {
+ protected:
+  static constexpr std::int64_t kSmallLimit = 64 << 10;
+};
+
+TEST_F(ReplacedServerTest, ASmallerLimitTurnsAUnaryCallIntoAStream) {
+  const Problem problem(500);  // 141 KiB
+  const auto client = Connect();
+  EXPECT_FALSE(client->Attend(problem.spec, problem.inputs())->streamed);
+  service_.SetMaxMessageBytes(kSmallLimit);
+  for (const bool known : {false, true}) {
+    const int before = service_.calls();
+    const auto reply = client->Attend(problem.spec, problem.inputs());
+    ASSERT_TRUE(reply.ok()) << reply.status();
+    EXPECT_TRUE(reply->streamed);
+    EXPECT_EQ(Floats(reply->out), problem.q);
+    EXPECT_EQ(service_.calls() - before, known ? 1 : 2);
+  }
+}
+
+TEST_F(ReplacedServerTest, ASmallerLimitMakesChunksSmaller) {
+  const Problem problem(1000);
+  const auto client = Connect();
+  EXPECT_TRUE(client->Attend(problem.spec, problem.inputs(), {.kind = CallKind::kStream}).ok());
+  service_.SetMaxMessageBytes(kSmallLimit);
+  const auto reply = client->Attend(problem.spec, problem.inputs(), {.kind = CallKind::kStream});
+  ASSERT_TRUE(reply.ok()) << reply.status();
+  EXPECT_EQ(Floats(reply->out), problem.q);
+  EXPECT_EQ(service_.last_chunk_sizes().front(), kSmallLimit - 4096);
+}
+
+TEST_F(ReplacedServerTest, WhatGrpcRefusesBySizeIsStreamedToo) {
+  const Problem problem(500);
+  const auto client = Connect();
+  service_.SetMaxMessageBytes(kSmallLimit);
+  service_.RefuseNext({{.status = {grpc::StatusCode::RESOURCE_EXHAUSTED,
+                                   "Received message larger "
+                                   "than max"}}});
+  const auto reply = client->Attend(problem.spec, problem.inputs());
+  ASSERT_TRUE(reply.ok()) << reply.status();
+  EXPECT_TRUE(reply->streamed);
+}
+
+TEST_F(ReplacedServerTest, ACallThatMustBeUnaryKeepsTheServersRefusal) {
+  const Problem problem(500);
+  const auto client = Connect();
+  service_.SetMaxMessageBytes(kSmallLimit);
+  const absl::Status status =
+      client->Attend(problem.spec, problem.inputs(), {.kind = CallKind::kUnary}).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("accepted: at most 131072"));
+  EXPECT_EQ(service_.calls(), 1);
+}
+
+TEST_F(ReplacedServerTest, ARefusalForAnotherReasonIsNotRepeated) {
+  const Problem problem(500);
+  const auto client = Connect();
+  service_.RefuseNext({{.status = {grpc::StatusCode::INVALID_ARGUMENT, "softcap: -1"}}});
+  EXPECT_EQ(client->Attend(problem.spec, problem.inputs()).status(),
+            absl::InvalidArgumentError("softcap: -1"));
+  EXPECT_EQ(service_.calls(), 1);
+}
+
+TEST_F(ReplacedServerTest, ALargerLimitLetsALargerMergeThrough) {
+  service_.SetMaxMessageBytes(kSmallLimit);
+  const auto client = Connect();
+  service_.SetMaxMessageBytes(kMiB);
+  const std::vector<float> out(32'768, 1.0f);
+  const std::vector<float> lse(4'096, 2.0f);
+  const auto reply = client->Merge({.num_parts = 1,
+                                    .rows = 4'096,
+                                    .head_dim_v = 8,
+                                    .out = std::as_bytes(std::span(out)),
+                                    .lse = std::as_bytes(std::span(lse))});
+  ASSERT_TRUE(reply.ok()) << reply.status();
+  EXPECT_EQ(Floats(reply->out), out);
+}
+
 // A server whose messages are so small that most problems have to be streamed.
 class StreamingClientTest : public ClientTest {
  protected:

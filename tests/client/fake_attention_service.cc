@@ -16,6 +16,8 @@ namespace attnd::testing {
 namespace {
 
 constexpr std::size_t kSentChunkBytes = 1000;
+// As the server accepts beyond its limit, for what surrounds tensors.
+constexpr std::int64_t kMessageOverheadBytes = 64 << 10;
 
 // A message with one length-delimited field.
 std::string OneField(int number, const std::string& contents) {
@@ -127,6 +129,19 @@ void FakeAttentionService::FailAfterHeader(grpc::Status status) {
   after_header_ = std::move(status);
 }
 
+void FakeAttentionService::SetMaxMessageBytes(std::int64_t bytes) {
+  absl::MutexLock lock(&mutex_);
+  max_message_bytes_ = bytes;
+}
+
+grpc::Status FakeAttentionService::CheckSize(std::size_t message_bytes) const {
+  absl::MutexLock lock(&mutex_);
+  const std::int64_t accepted = max_message_bytes_ + kMessageOverheadBytes;
+  if (static_cast<std::int64_t>(message_bytes) <= accepted) return grpc::Status::OK;
+  return {grpc::StatusCode::INVALID_ARGUMENT,
+          absl::StrCat("message: is of ", message_bytes, " bytes, accepted: at most ", accepted)};
+}
+
 int FakeAttentionService::calls() const {
   absl::MutexLock lock(&mutex_);
   return calls_;
@@ -160,6 +175,7 @@ grpc::Status FakeAttentionService::Attend(grpc::ServerContext* context,
                                           const v1::AttendRequest* request,
                                           v1::AttendResponse* response) {
   if (grpc::Status status = BeginCall(context); !status.ok()) return status;
+  if (grpc::Status status = CheckSize(request->ByteSizeLong()); !status.ok()) return status;
   absl::MutexLock lock(&mutex_);
   last_request_ = *request;
   *response = Answer(*request);
@@ -180,6 +196,7 @@ grpc::Status FakeAttentionService::AttendStream(
   std::vector<std::int64_t> chunk_sizes;
   v1::AttendStreamRequest message;
   while (stream->Read(&message)) {
+    if (grpc::Status status = CheckSize(message.ByteSizeLong()); !status.ok()) return status;
     if (message.has_header()) {
       *request.mutable_spec() = message.header();
       continue;
@@ -204,6 +221,7 @@ grpc::Status FakeAttentionService::Merge(grpc::ServerContext* context,
                                          const v1::MergeRequest* request,
                                          v1::MergeResponse* response) {
   if (grpc::Status status = BeginCall(context); !status.ok()) return status;
+  if (grpc::Status status = CheckSize(request->ByteSizeLong()); !status.ok()) return status;
   response->set_out(request->out().substr(0, request->rows() * request->head_dim_v() * 4));
   response->set_lse(request->lse().substr(0, request->rows() * 4));
   return grpc::Status::OK;
@@ -212,6 +230,7 @@ grpc::Status FakeAttentionService::Merge(grpc::ServerContext* context,
 grpc::Status FakeAttentionService::GetServerInfo(grpc::ServerContext*,
                                                  const v1::GetServerInfoRequest*,
                                                  v1::GetServerInfoResponse* response) {
+  absl::MutexLock lock(&mutex_);
   response->set_version("fake 1");
   response->set_backend("cpu");
   response->set_max_message_bytes(max_message_bytes_);

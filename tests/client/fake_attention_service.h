@@ -29,7 +29,7 @@ std::string StatusDetails(const std::string& type_url, const std::string& value)
 std::string RetryInfoDetails(std::int64_t seconds, std::int32_t nanos);
 
 // out is a copy of q, lse holds 0, 1, 2, ..., probs the bytes 1, 1, 1, ...; a merge gives the first
-// part back. Thread-safe.
+// part back. A message larger than attnd takes under max_message_bytes is refused. Thread-safe.
 class FakeAttentionService final : public v1::AttentionService::Service {
  public:
   explicit FakeAttentionService(std::int64_t max_message_bytes)
@@ -44,6 +44,8 @@ class FakeAttentionService final : public v1::AttentionService::Service {
   // Changes what is sent: each response of AttendStream, or the one of Attend as its two parts.
   // Dropped if it says false.
   void TamperWith(std::function<bool(v1::AttendStreamResponse&)> tamper);
+  // As if another server took its place.
+  void SetMaxMessageBytes(std::int64_t bytes);
   // Ends AttendStream with `status` once the result header has been sent.
   void FailAfterHeader(grpc::Status status);
 
@@ -64,8 +66,10 @@ class FakeAttentionService final : public v1::AttentionService::Service {
  private:
   grpc::Status BeginCall(grpc::ServerContext* context);
 
-  const std::int64_t max_message_bytes_;
+  grpc::Status CheckSize(std::size_t message_bytes) const;
+
   mutable absl::Mutex mutex_;
+  std::int64_t max_message_bytes_ ABSL_GUARDED_BY(mutex_);
   std::deque<Refusal> refusals_ ABSL_GUARDED_BY(mutex_);
   bool held_ ABSL_GUARDED_BY(mutex_) = false;
   std::function<bool(v1::AttendStreamResponse&)> tamper_ ABSL_GUARDED_BY(mutex_);

@@ -135,13 +135,14 @@ class Client {
 
   // Computes one attention problem of any size. The server checks the spec; this client only
   // refuses a destination whose size is wrong (InvalidArgument) and an answer that does not fit the
-  // question (Internal).
+  // question (Internal). Where the server refuses what its limit, when last asked for, allowed, it
+  // is asked again: it may have been restarted with a smaller one.
   absl::StatusOr<AttendReply> Attend(const v1::AttentionSpec& spec, const AttendInputs& inputs,
                                      const CallOptions& call = {},
                                      const AttendDestination& destination = {});
 
-  // Combines partial results in the order given. They must fit one message: InvalidArgument if they
-  // do not.
+  // Combines partial results in the order given. They must fit one message of the server that is
+  // there now: InvalidArgument if they do not.
   absl::StatusOr<MergeReply> Merge(const MergeInputs& inputs, const CallOptions& call = {});
 
   // Asks the server anew, and takes over its limits.
@@ -152,8 +153,14 @@ class Client {
 
   absl::StatusOr<grpc::ByteBuffer> CallUnary(const char* method, const grpc::ByteBuffer& request,
                                              const CallOptions& call);
-  bool FitsOneMessage(std::int64_t request_bytes, std::int64_t response_bytes) const;
-  std::int64_t ChunkBytes() const;
+  struct Question;
+  struct Transfer;
+
+  // Asks once, with repeats, in the way that `transfer` says.
+  absl::StatusOr<AttendReply> AttendBy(const Transfer& transfer, const Question& question,
+                                       absl::Time deadline);
+  Transfer ChooseTransfer(CallKind kind, std::int64_t largest_bytes) const;
+  bool FitsOneMessage(std::int64_t largest_bytes) const;
 
   const ClientOptions options_;
   grpc::GenericStub stub_;

@@ -19,6 +19,8 @@ from attnd.v1 import attention_pb2_grpc as pb_grpc
 _CHUNK_BYTES = 1 << 20
 # The smallest max_message_bytes that a server may be given: what fits it needs no question.
 _LEAST_MESSAGE_LIMIT_BYTES = 64 << 10
+# The server's answer to a message beyond its limit, or gRPC's to one far beyond it. Both have other meanings, too.
+_MAY_BE_REFUSED_BY_SIZE = (grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.RESOURCE_EXHAUSTED)
 # Room for what a message holds beside spec and tensors: field headers, and in a response AttendResult.
 _MESSAGE_OVERHEAD_BYTES = 4 << 10
 _DEFAULT_TIMEOUT_SECONDS = 60.0
@@ -83,7 +85,8 @@ class Client:
     Calls compute and keep nothing, so that repeating one is safe. Each is made up to five times, streams too, and never past
     its timeout: on UNAVAILABLE before an answer began, after a random wait or the one that the server asks for, and on
     RESOURCE_EXHAUSTED if the server says when to come back (grpc-retry-pushback-ms). A call that the server cancelled is
-    UNAVAILABLE, too.
+    UNAVAILABLE, too. Where the server refuses what its message limit, when last asked for, allowed, it is asked again and the
+    call made once more: it may have been restarted with a smaller limit.
     """
 
     def __init__(self, target: str = "localhost:8001", *, credentials: grpc.ChannelCredentials | None = None):
@@ -97,7 +100,7 @@ class Client:
         self._channel = (grpc.secure_channel(target, credentials, options) if credentials
                          else grpc.insecure_channel(target, options))
         self._stub = pb_grpc.AttentionServiceStub(self._channel)
-        self._info: ServerInfo | None = None
+        self._max_message_bytes: int | None = None  # of the server, as it last said
 
     def __enter__(self) -> "Client":
         return self
@@ -133,13 +136,7 @@ class Client:
             softcap=softcap, window_left=window_left, window_right=window_right, alibi_slopes=alibi_slopes, sinks=sinks,
             lengths_q=lengths_q, lengths_k=lengths_k, return_lse=return_lse, return_partial=return_partial,
             return_probs=return_probs, return_diagnostics=return_diagnostics)
-        deadline = time.monotonic() + timeout
-        if self._fits_one_message(request, deadline):
-            response = run_with_retries(lambda left: self._stub.Attend(request, timeout=left), deadline)
-            tensors = {"out": response.out, "lse": response.lse, "probs": response.probs}
-            result = response.result
-        else:
-            result, tensors = run_with_retries(lambda left: self._attend_stream(request, left), deadline)
+        result, tensors = self._attend(request, time.monotonic() + timeout)
         return _make_result(request.spec, tuple(q.shape), result, tensors, q)
 
     def merge(self, outs: Sequence[Any], lses: Sequence[Any], *, out_dtype: Any = None,
@@ -172,24 +169,46 @@ class Client:
         """What the server is, what it can compute and its limits."""
         info = run_with_retries(lambda left: self._stub.GetServerInfo(pb.GetServerInfoRequest(), timeout=left),
                                 time.monotonic() + timeout)
+        self._max_message_bytes = info.max_message_bytes
         return ServerInfo(info.version, info.backend, info.device_name, info.compute_capability, info.device_memory_bytes,
                           info.staging_memory_bytes, info.max_message_bytes, info.max_probs_bytes,
                           tuple(kernel.name for kernel in info.kernels))
 
-    def _fits_one_message(self, request: pb.AttendRequest, deadline: float) -> bool:
-        tensors = (request.q, request.k, request.v, request.mask, request.bias)
-        request_bytes = request.spec.ByteSize() + sum(len(tensor) for tensor in tensors)
-        size = max(request_bytes, _spec.result_bytes(request.spec)) + _MESSAGE_OVERHEAD_BYTES
+    def _attend(self, request: pb.AttendRequest, deadline: float) -> tuple[pb.AttendResult, dict[str, Any]]:
+        size = _largest_message_bytes(request)
         if size <= _LEAST_MESSAGE_LIMIT_BYTES:
-            return True
-        if self._info is None:
-            self._info = self.server_info(timeout=deadline - time.monotonic())
-        return size <= self._info.max_message_bytes
+            return self._attend_in_one_message(request, deadline)
+        if self._max_message_bytes is None:
+            self.server_info(timeout=deadline - time.monotonic())
+        limit = self._max_message_bytes
+        try:
+            return self._attend_within(limit, size, request, deadline)
+        except AttndError as error:
+            if error.code not in _MAY_BE_REFUSED_BY_SIZE or not self._limit_shrank(limit, deadline):
+                raise
+        return self._attend_within(self._max_message_bytes, size, request, deadline)
 
-    def _attend_stream(self, request: pb.AttendRequest, timeout: float) -> tuple[pb.AttendResult, dict[str, bytearray]]:
+    def _limit_shrank(self, limit: int, deadline: float) -> bool:
+        try:
+            return self.server_info(timeout=deadline - time.monotonic()).max_message_bytes < limit
+        except AttndError:
+            return False
+
+    def _attend_within(self, limit: int, size: int, request: pb.AttendRequest,
+                       deadline: float) -> tuple[pb.AttendResult, dict[str, Any]]:
+        if size <= limit:
+            return self._attend_in_one_message(request, deadline)
+        chunk_bytes = min(_CHUNK_BYTES, limit - _MESSAGE_OVERHEAD_BYTES)
+        return run_with_retries(lambda left: self._attend_stream(request, chunk_bytes, left), deadline)
+
+    def _attend_in_one_message(self, request: pb.AttendRequest, deadline: float) -> tuple[pb.AttendResult, dict[str, Any]]:
+        response = run_with_retries(lambda left: self._stub.Attend(request, timeout=left), deadline)
+        return response.result, {"out": response.out, "lse": response.lse, "probs": response.probs}
+
+    def _attend_stream(self, request: pb.AttendRequest, chunk_bytes: int,
+                       timeout: float) -> tuple[pb.AttendResult, dict[str, bytearray]]:
         result = pb.AttendResult()
         tensors: dict[str, bytearray] = {}
-        chunk_bytes = min(_CHUNK_BYTES, self._info.max_message_bytes - _MESSAGE_OVERHEAD_BYTES)
         try:
             for message in self._stub.AttendStream(_stream_messages(request, chunk_bytes), timeout=timeout):
                 if message.HasField("result"):
@@ -204,6 +223,13 @@ class Client:
                 raise
             raise AttndError.from_rpc_error(error) from None  # the answer had begun: no further attempt
         return result, tensors
+
+
+def _largest_message_bytes(request: pb.AttendRequest) -> int:
+    """Of the two messages that a unary call takes."""
+    tensors = (request.q, request.k, request.v, request.mask, request.bias)
+    request_bytes = request.spec.ByteSize() + sum(len(tensor) for tensor in tensors)
+    return max(request_bytes, _spec.result_bytes(request.spec)) + _MESSAGE_OVERHEAD_BYTES
 
 
 def _stream_messages(request: pb.AttendRequest, chunk_bytes: int) -> Iterator[pb.AttendStreamRequest]:

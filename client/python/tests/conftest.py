@@ -25,13 +25,26 @@ def server_of_small_messages(tmp_path_factory):
         yield target
 
 
+@pytest.fixture
+def start_server(tmp_path_factory):
+    """start_server(max_message_bytes) serves while its `with` lasts; every one of a test serves at the same target."""
+    socket = tmp_path_factory.mktemp("socket") / "attnd"
+
+    @contextlib.contextmanager
+    def start(max_message_bytes):
+        with _running_server(tmp_path_factory, max_message_bytes, f"--unix-socket={socket}"):
+            yield f"unix:{socket}"
+
+    return start
+
+
 @contextlib.contextmanager
-def _running_server(tmp_path_factory, max_message_bytes: str):
+def _running_server(tmp_path_factory, max_message_bytes: str, *settings: str):
     binary = os.environ.get("ATTND_SERVER")
     assert binary, "ATTND_SERVER must name the attnd binary; tools/test sets it"
     port_file = tmp_path_factory.mktemp("server") / "ports"
     process = subprocess.Popen([binary, "--backend=cpu", "--grpc-port=0", "--http-port=0", f"--port-file={port_file}",
-                                f"--max-message-bytes={max_message_bytes}", "--drain-delay=0s"])
+                                f"--max-message-bytes={max_message_bytes}", "--drain-delay=0s", *settings])
     try:
         yield f"127.0.0.1:{_wait_for_port(process, port_file)}"
     finally:
