@@ -53,13 +53,17 @@ ExitCode RunAttend(Arguments arguments) {
   flags.Add("out", "FILE", "where the result goes, .npy", &results.out);
   flags.Add("lse", "FILE", "where the log-sum-exp goes, .npy float32", &results.lse);
   flags.Add("probs", "FILE", "where the weights go, .npy float32 (small problems)", &results.probs);
-  flags.Add("partial", "", "compute a partial result, for merging", &partial);
+  flags.Add("partial", "", "compute a partial result, for merging; with --lse", &partial);
   flags.Add("diagnostics", "", "print ranges and non-finite counts", &diagnostics);
   options.AddTo(flags);
   server.AddTo(flags);
   if (const auto exit = ParseArguments(flags, arguments)) return *exit;
   if (inputs.q.empty() || inputs.k.empty() || inputs.v.empty() || results.out.empty()) {
     return UsageError(absl::InvalidArgumentError("--q, --k, --v and --out are needed"));
+  }
+  if (partial && results.lse.empty()) {
+    return UsageError(absl::InvalidArgumentError(
+        "--partial: --lse is needed, too; partial results are merged by their log-sum-exp"));
   }
   const auto call = server.ToCallOptions();
   if (!call.ok()) return UsageError(call.status());

@@ -51,6 +51,7 @@ TEST(AttnctlUsageTest, AWrongCommandLineExitsWith2AndSaysWhatIsWrong) {
       {"info --timeout=never", "--timeout: \"never\" is not a time"},
       {"info --call=smoke", "--call: \"smoke\" is not unary, stream or auto"},
       {"attend --q a.npy", "--q, --k, --v and --out are needed"},
+      {"attend --q a --k b --v c --out d --partial", "--partial: --lse is needed, too"},
       {"attend --q a --k b --v c --out d --algorithm magic", "--algorithm: \"magic\" is not naive"},
       {"attend --q a --k b --v c --out d --layout sbhd", "--layout: \"sbhd\" is not bshd or bhsd"},
       {"verify --dtypes int8", "--dtypes: \"int8\" is not float32"},
@@ -167,6 +168,18 @@ TEST_F(AttnctlTest, AttendWritesTheResultOfTheFiles) {
   EXPECT_EQ(lse->shape, (std::vector<std::int64_t>{2, 4, 9}));
   EXPECT_EQ(lse->data,
             std::vector<std::byte>(reply->lse.bytes().begin(), reply->lse.bytes().end()));
+}
+
+TEST_F(AttnctlTest, APartialResultIsWrittenWithItsLse) {
+  const HostProblem problem = RandomProblem(Spec(v1::DATA_TYPE_FLOAT16), 4);
+  std::remove(Path("lse.npy").c_str());
+  const Ran run = WithServer(absl::StrCat("attend", SaveInputs(problem), " --partial --out ",
+                                          Path("out.npy"), " --lse ", Path("lse.npy")));
+  ASSERT_EQ(run.exit_code, 0) << run.output;
+  EXPECT_EQ(ReadNpy(Path("out.npy"))->descr, "<f4");
+  const auto lse = ReadNpy(Path("lse.npy"));
+  ASSERT_TRUE(lse.ok()) << lse.status();
+  EXPECT_EQ(lse->shape, (std::vector<std::int64_t>{2, 4, 9}));
 }
 
 TEST_F(AttnctlTest, BFloat16NeedsToBeNamed) {
