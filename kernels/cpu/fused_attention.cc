@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "kernels/attention_shape.h"
+#include "kernels/attention_work.h"
 #include "kernels/cpu/fused_tile.h"
 #include "kernels/cpu/without_probs.h"
 
@@ -20,8 +21,9 @@ static_assert(kSplitKeys % kKeyTile == 0);
 // as decoding: it is split over its keys, and they are read where they lie. From about this many
 // rows on packed tiles are as fast.
 constexpr std::int64_t kFewRows = 32;
-// Work below which handing tasks to other threads costs more than it gains.
-constexpr double kSerialFlops = 1e6;
+// The cost (see AttentionCost) below which handing tasks to other threads takes longer than it
+// saves.
+constexpr double kSerialCost = 1e6;
 
 std::int64_t CeilDivide(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
@@ -80,7 +82,7 @@ class FusedRun {
   void MergeSequence(const SequencePlan& plan, std::int64_t kv_head);
 
   void ForEach(std::int64_t num_tasks, absl::FunctionRef<void(std::int64_t)> task) {
-    if (parallel_for_ && num_tasks > 1 && AttentionFlops(p_) > kSerialFlops)
+    if (parallel_for_ && num_tasks > 1 && AttentionCost(p_) > kSerialCost)
       return parallel_for_->Run(num_tasks, task);
     for (std::int64_t i = 0; i < num_tasks; ++i) task(i);
   }

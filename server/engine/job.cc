@@ -3,17 +3,16 @@
 #include <cstring>
 #include <utility>
 
-#include "kernels/attention_shape.h"
 #include "kernels/status_macros.h"
+#include "server/engine/compute_cost.h"
 #include "server/engine/exceptions.h"
 #include "server/engine/stoppable_compute.h"
 
 namespace attnd {
 namespace {
 
-// Below this many floating-point operations (some 20 us of one core) waking other threads costs
-// more than they save.
-constexpr double kSerialFlops = 5e5;
+// Below this cost (some 20 us of one core) waking other threads takes longer than they save.
+constexpr double kSerialCost = 5e5;
 
 using AllocateMethod = absl::StatusOr<Buffer> (Device::*)(std::int64_t);
 
@@ -90,10 +89,10 @@ absl::Status Job::Compute(const ExecutionContext& device_context, std::byte* inp
   if (plan_.output_bytes == 0) return absl::OkStatus();
   const AttentionParams params =
       BindParams(plan_, input, output, static_cast<std::byte*>(device_context.workspace));
-  const double flops = AttentionFlops(params);
+  const double cost = ComputeCost(plan_);
   ExecutionContext job_context = device_context;
-  if (flops < kSerialFlops) job_context.parallel_for = nullptr;
-  return ComputeUnlessStopped(job_context, flops, check, [&](const ExecutionContext& context) {
+  if (cost < kSerialCost) job_context.parallel_for = nullptr;
+  return ComputeUnlessStopped(job_context, cost, check, [&](const ExecutionContext& context) {
     RETURN_IF_ERROR(plan_.kernel->run(params, context));
     if (!plan_.problem.want_diagnostics) return absl::OkStatus();
     return RunDiagnostics(

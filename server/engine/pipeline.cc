@@ -2,15 +2,15 @@
 
 #include <utility>
 
-#include "kernels/attention_shape.h"
+#include "server/engine/compute_cost.h"
 #include "server/engine/device_usable.h"
 
 namespace attnd {
 namespace {
 
-// A job of at most this many floating-point operations takes some 50 us of one core with the
-// default kernel, of the order of the two thread switches that it is spared.
-constexpr double kInlineFlops = 2e6;
+// A job of at most this cost takes some 50 us of one core, of the order of the two thread switches
+// that it is spared.
+constexpr double kInlineCost = 2e6;
 
 absl::Status ShuttingDown() { return absl::UnavailableError("the server is shutting down"); }
 
@@ -57,7 +57,7 @@ void Pipeline::Submit(std::unique_ptr<Job> job, CallControl control, Done done) 
 }
 
 bool Pipeline::IsSmall(const AttentionPlan& plan) const {
-  return device_->info().unified_memory && AttentionFlops(plan.problem.params) <= kInlineFlops;
+  return device_->info().unified_memory && ComputeCost(plan) <= kInlineCost;
 }
 
 void Pipeline::WorkerMain() {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kernels/attention_mask.h"
+#include "kernels/attention_shape.h"
 
 namespace attnd {
 namespace {
@@ -60,6 +61,32 @@ TEST(AttentionWorkTest, SequencesCountWithTheirOwnLengths) {
   EXPECT_EQ(VisibleFlops(p), 2.0 * 3 * 110 * (8 + 4));
   p.lengths_k = lengths.data();
   EXPECT_EQ(VisiblePairs(p), 10 * 7 + 1 + 3 * 2);
+}
+
+TEST(AttentionWorkTest, TheCostOfRowsWithoutKeysIsThatOfTheirOutput) {
+  AttentionParams p;
+  p.batch_size = 2;
+  p.num_heads = p.num_kv_heads = 4;
+  p.seqlen_q = 1000;
+  p.head_dim = p.head_dim_v = 64;
+  const double narrow = AttentionCost(p);
+  EXPECT_GT(narrow, 2.0 * 4 * 1000 * 64 * 4);  // an operation a byte at the least
+  p.head_dim_v = 256;
+  const double wide = AttentionCost(p);
+  EXPECT_GT(wide, 2 * narrow);
+  p.out.dtype = DataType::kFloat16;
+  EXPECT_LT(AttentionCost(p), wide);
+  p.seqlen_q = 0;
+  EXPECT_EQ(AttentionCost(p), 0);
+}
+
+TEST(AttentionWorkTest, TheCostOfLongRowsIsThatOfTheirProducts) {
+  AttentionParams p;
+  p.batch_size = p.num_heads = p.num_kv_heads = 1;
+  p.seqlen_q = p.seqlen_k = 1000;
+  p.head_dim = p.head_dim_v = 64;
+  EXPECT_GE(AttentionCost(p), AttentionFlops(p));
+  EXPECT_LT(AttentionCost(p), 1.05 * AttentionFlops(p));
 }
 
 }  // namespace

@@ -104,6 +104,35 @@ TEST(FusedAttentionTest, PaddingBehindASplitSequenceIsZeroed) {
   EXPECT_TRUE(ResultsMatch(problem, ComputeExpected(problem)));
 }
 
+// Counts the loops that are shared out.
+class CountingParallelFor : public ParallelFor {
+ public:
+  void Run(std::int64_t num_tasks, absl::FunctionRef<void(std::int64_t)> task) override {
+    ++runs_;
+    for (std::int64_t i = 0; i < num_tasks; ++i) task(i);
+  }
+  int MaxParallelism() const override { return 4; }
+  int runs() const { return runs_; }
+
+ private:
+  int runs_ = 0;
+};
+
+TEST(FusedAttentionTest, ManyRowsAreSharedOutHoweverFewKeysTheyHave) {
+  for (int seqlen_k : {0, 1}) {
+    for (int seqlen_q : {40, 4000}) {
+      ProblemSpec spec;
+      spec.seqlen_q = seqlen_q;
+      spec.seqlen_k = seqlen_k;
+      Problem problem(spec);
+      CountingParallelFor parallel_for;
+      ASSERT_TRUE(MakeCpuRunner(cpu::FusedImplementation(), &parallel_for)->Run(problem).ok());
+      EXPECT_EQ(parallel_for.runs() > 0, seqlen_q == 4000) << seqlen_q << " x " << seqlen_k;
+      EXPECT_TRUE(ResultsMatch(problem, ComputeExpected(problem)));
+    }
+  }
+}
+
 TEST(FusedAttentionTest, BitsDoNotDependOnHowManyThreadsThereAre) {
   for (int seqlen_q : {4, 500}) {
     ProblemSpec spec;

@@ -12,6 +12,7 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -123,6 +124,31 @@ TEST_P(EngineTest, ComputesSmallAndLargeProblems) {
     for (std::int64_t i = 0; i < elements; ++i) ASSERT_NEAR(FloatAt(out, i), 2.5f, 1e-5f) << i;
     EXPECT_GE((*job)->seconds().queue, 0);
     EXPECT_GT((*job)->seconds().stages.compute, 0);
+  }
+}
+
+// Whoever submits has other calls to serve.
+TEST_P(EngineTest, OnlyWhatTakesMicrosecondsRunsOnTheSubmittingThread) {
+  AttentionProblem without_keys = MakeProblem(4000, 0, 32);
+  AttentionProblem one_key = MostOfTheMemory();
+  AttentionProblem by_slow_kernel = MakeProblem(50, 50, 32);
+  by_slow_kernel.algorithm = "reference";
+  AttentionProblem without_rows = MakeProblem(0, 3000, 32);
+  without_rows.want_diagnostics = true;
+  const std::pair<AttentionProblem, bool> cases[] = {
+      {SmallProblem(), true},  {MakeProblem(50, 50, 32), true},
+      {LargeProblem(), false}, {without_keys, false},
+      {one_key, false},        {by_slow_kernel, false},
+      {without_rows, false}};
+  std::thread::id thread;
+  device_->on_stage = [&thread](Stage) {
+    thread = std::this_thread::get_id();
+    return absl::OkStatus();
+  };
+  for (const auto& [problem, small] : cases) {
+    SCOPED_TRACE(absl::StrCat(problem.params.seqlen_q, " x ", problem.params.seqlen_k));
+    ASSERT_TRUE(Compute(problem, 1.0f).ok());
+    EXPECT_EQ(thread == std::this_thread::get_id(), small && GetParam());
   }
 }
 
