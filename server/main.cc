@@ -19,6 +19,7 @@
 #include "server/server_options.h"
 #include "server/stop_signal.h"
 #include "server/telemetry/log.h"
+#include "server/thread_check.h"
 #include "server/version.h"
 
 namespace attnd {
@@ -57,8 +58,13 @@ ExitCode Serve(const ServerOptions& options) {
   TuneAllocator(options);
   absl::StatusOr<StopSignal> stop = StopSignal::Create();
   if (!stop.ok()) return StartError(stop.status(), ExitCode::kFailure);
+  const absl::Status threads = CheckThreadsCanStart(options);
+  if (!threads.ok()) return StartError(threads, ExitCode::kUsage);
   absl::StatusOr<std::unique_ptr<Device>> device = OpenDevice(options);
-  if (!device.ok()) return StartError(device.status(), ExitCode::kDeviceUnusable);
+  if (!device.ok()) {
+    const bool for_good = absl::IsInvalidArgument(device.status());
+    return StartError(device.status(), for_good ? ExitCode::kUsage : ExitCode::kDeviceUnusable);
+  }
   absl::StatusOr<std::unique_ptr<Server>> server = Server::Create(options, *std::move(device));
   if (!server.ok()) return StartError(server.status(), ExitCode::kFailure);
   const ExitCode code =

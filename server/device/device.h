@@ -136,10 +136,13 @@ struct CudaDeviceOptions {
   int num_streams = 4;  // pieces of work in flight
 };
 
+// InvalidArgument, naming the option, its value and what is accepted, for sizes that cannot be
+// mapped.
 absl::StatusOr<std::unique_ptr<Device>> CreateCpuDevice(const CpuDeviceOptions& options);
 
 // Unimplemented in a build without CUDA; FailedPrecondition, with the driver's own words, where
-// there is no usable device.
+// there is no usable device. InvalidArgument as above for more memory than the device or the host
+// has; ResourceExhausted for more than others have left of it.
 absl::StatusOr<std::unique_ptr<Device>> CreateCudaDevice(const CudaDeviceOptions& options);
 
 }  // namespace attnd

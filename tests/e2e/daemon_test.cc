@@ -3,6 +3,7 @@
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include <csignal>
@@ -14,6 +15,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "attnd/v1/attention.grpc.pb.h"
@@ -439,6 +441,48 @@ TEST(DaemonTest, UsageErrorsExitWith2AndSayWhatIsWrongLast) {
     EXPECT_EQ(LastLine(ended.err), c.error);
     EXPECT_EQ(ended.out, "");
   }
+}
+
+TEST(DaemonTest, MoreMemoryThanTheMachineHasIsASettingThatIsNotInOrder) {
+  for (const std::string setting : {"device_memory_bytes", "staging_memory_bytes"}) {
+    const std::string flag = absl::StrReplaceAll(setting, {{"_", "-"}});
+    const Ended ended =
+        DaemonProcess::RunToEnd({DaemonProcess::BackendFlag(), "--grpc-port=0", "--http-port=0",
+                                 absl::StrCat("--", flag, "=9223372036854775807")});
+    EXPECT_EQ(ended.exit_code, 2) << ended.err;
+    EXPECT_THAT(LastLine(ended.err),
+                HasSubstr(absl::StrCat(" error cannot start error=\"", setting,
+                                       ": got 9223372036854775807; accepted here: at most ")));
+  }
+}
+
+// Limits the address space of the processes that are started while it lives.
+class AddressSpaceLimit {
+ public:
+  explicit AddressSpaceLimit(rlim_t bytes) {
+    getrlimit(RLIMIT_AS, &before_);
+    const rlimit limit = {.rlim_cur = bytes, .rlim_max = before_.rlim_max};
+    setrlimit(RLIMIT_AS, &limit);
+  }
+  ~AddressSpaceLimit() { setrlimit(RLIMIT_AS, &before_); }
+
+ private:
+  rlimit before_ = {};
+};
+
+TEST(DaemonTest, MoreThreadsThanCanStartAreASettingThatIsNotInOrder) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "sanitizers need the whole address space";
+#endif
+  const Ended ended = [] {
+    const AddressSpaceLimit limit(rlim_t{8} << 30);  // 4096 stacks take four times as much
+    return DaemonProcess::RunToEnd({"--backend=cpu", "--threads=4096", "--streams=9"});
+  }();
+  EXPECT_EQ(ended.exit_code, 2) << ended.err;
+  EXPECT_THAT(
+      LastLine(ended.err),
+      ContainsRegex(" error cannot start error=\"threads and streams: got 4096 and 9, which "
+                    "with [0-9]+ others are [0-9]+ threads; accepted here: at most [1-9]"));
 }
 
 TEST(DaemonTest, CudaWithoutADeviceExitsWith3) {

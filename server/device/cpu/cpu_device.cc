@@ -56,6 +56,14 @@ absl::Status CheckNotNegative(const char* name, std::int64_t value) {
   return absl::InvalidArgumentError(absl::StrCat(name, ": ", value, ", must be at least 0"));
 }
 
+absl::StatusOr<HostRegion> MapRegion(const char* setting, std::int64_t size_bytes) {
+  absl::StatusOr<HostRegion> region = HostRegion::Create(size_bytes);
+  if (region.ok()) return region;
+  return absl::InvalidArgumentError(
+      absl::StrCat(setting, ": got ", size_bytes, "; accepted here: at most ",
+                   HostRegion::LargestPossible(size_bytes), " (", region.status().message(), ")"));
+}
+
 }  // namespace
 
 CpuDevice::CpuDevice(HostRegion device_region, HostRegion staging_region, int num_threads)
@@ -86,8 +94,10 @@ absl::StatusOr<std::unique_ptr<Device>> CreateCpuDevice(const CpuDeviceOptions& 
   RETURN_IF_ERROR(CheckNotNegative("device_memory_bytes", options.device_memory_bytes));
   RETURN_IF_ERROR(CheckNotNegative("staging_memory_bytes", options.staging_memory_bytes));
   RETURN_IF_ERROR(CheckNotNegative("num_threads", options.num_threads));
-  ASSIGN_OR_RETURN(HostRegion device_region, HostRegion::Create(options.device_memory_bytes));
-  ASSIGN_OR_RETURN(HostRegion staging_region, HostRegion::Create(options.staging_memory_bytes));
+  ASSIGN_OR_RETURN(HostRegion device_region,
+                   MapRegion("device_memory_bytes", options.device_memory_bytes));
+  ASSIGN_OR_RETURN(HostRegion staging_region,
+                   MapRegion("staging_memory_bytes", options.staging_memory_bytes));
   const int num_threads = options.num_threads > 0 ? options.num_threads : UsableProcessors();
   return std::make_unique<CpuDevice>(std::move(device_region), std::move(staging_region),
                                      num_threads);

@@ -11,12 +11,19 @@
 
 namespace attnd {
 
+namespace {
+
+// No reserve: a budget is a cap, and memory that no request ever needs is not asked of the system.
+void* Map(std::int64_t size_bytes) {
+  return mmap(nullptr, static_cast<std::size_t>(size_bytes), PROT_READ | PROT_WRITE,
+              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+}
+
+}  // namespace
+
 absl::StatusOr<HostRegion> HostRegion::Create(std::int64_t size_bytes) {
   if (size_bytes == 0) return HostRegion(nullptr, 0);
-  // No reserve: a budget is a cap, and memory that no request ever needs is not asked of the
-  // system.
-  void* data = mmap(nullptr, static_cast<std::size_t>(size_bytes), PROT_READ | PROT_WRITE,
-                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* data = Map(size_bytes);
   if (data == MAP_FAILED) {
     return absl::ResourceExhaustedError(absl::StrCat(
         "host memory: ", size_bytes, " bytes cannot be mapped: ", std::strerror(errno)));
@@ -25,6 +32,19 @@ absl::StatusOr<HostRegion> HostRegion::Create(std::int64_t size_bytes) {
   // pages stay small.
   madvise(data, static_cast<std::size_t>(size_bytes), MADV_HUGEPAGE);
   return HostRegion(static_cast<std::byte*>(data), size_bytes);
+}
+
+std::int64_t HostRegion::LargestPossible(std::int64_t size_bytes) {
+  constexpr std::int64_t kPrecisionBytes = std::int64_t{1} << 20;
+  std::int64_t possible = 0;
+  std::int64_t impossible = size_bytes;
+  while (impossible - possible > kPrecisionBytes) {
+    const std::int64_t tried = possible + (impossible - possible) / 2;
+    void* data = Map(tried);
+    (data == MAP_FAILED ? impossible : possible) = tried;
+    if (data != MAP_FAILED) munmap(data, static_cast<std::size_t>(tried));
+  }
+  return possible;
 }
 
 HostRegion::HostRegion(HostRegion&& other) noexcept

@@ -12,8 +12,10 @@ namespace attnd {
 class HostRegion {
  public:
   // A page-aligned range of `size_bytes` >= 0, zero, in huge pages where the system has them.
-  // ResourceExhausted when the address space has no room.
+  // ResourceExhausted, with the system's own words, when the address space has no room.
   static absl::StatusOr<HostRegion> Create(std::int64_t size_bytes);
+  // About the largest size, up to `size_bytes`, that Create would have room for.
+  static std::int64_t LargestPossible(std::int64_t size_bytes);
 
   HostRegion(HostRegion&& other) noexcept;
   HostRegion& operator=(HostRegion&& other) noexcept;

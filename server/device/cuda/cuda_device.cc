@@ -1,6 +1,7 @@
 #include "server/device/cuda/cuda_device.h"
 
 #include <cuda_runtime_api.h>
+#include <unistd.h>
 
 #include <string>
 #include <utility>
@@ -16,6 +17,10 @@ namespace {
 
 constexpr int kLeastComputeCapability = 80;  // what the kernels are written for
 
+std::int64_t HostMemoryBytes() {
+  return std::int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE);
+}
+
 absl::Status CheckOptions(const CudaDeviceOptions& options) {
   if (options.device_memory_bytes < 0) {
     return absl::InvalidArgumentError(
@@ -24,6 +29,13 @@ absl::Status CheckOptions(const CudaDeviceOptions& options) {
   if (options.staging_memory_bytes < 0) {
     return absl::InvalidArgumentError(absl::StrCat(
         "staging_memory_bytes: ", options.staging_memory_bytes, ", must be at least 0"));
+  }
+  // PinnedRegion tries halves of what cannot be pinned: of this it would begin with most of what
+  // the host has.
+  if (options.staging_memory_bytes > HostMemoryBytes()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("staging_memory_bytes: got ", options.staging_memory_bytes,
+                     "; accepted here: at most ", HostMemoryBytes(), ", the host's memory"));
   }
   if (options.num_streams < 1) {
     return absl::InvalidArgumentError(
@@ -40,8 +52,9 @@ absl::Status CheckThereIsDevice(int ordinal) {
         "no usable CUDA device: ", cudaGetErrorString(error), " (", cudaGetErrorName(error), ")"));
   }
   if (ordinal < 0 || ordinal >= count) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "CUDA device ", ordinal, " does not exist: there are ", count, ", numbered from 0"));
+    return absl::FailedPreconditionError(absl::StrCat("device_ordinal: got ", ordinal,
+                                                      "; accepted here: 0 to ", count - 1,
+                                                      ", the CUDA devices that there are"));
   }
   return absl::OkStatus();
 }
@@ -84,12 +97,26 @@ absl::StatusOr<std::int64_t> DeviceMemoryBytes(std::int64_t asked_bytes) {
   std::size_t total_bytes = 0;
   RETURN_IF_CUDA_ERROR(cudaMemGetInfo(&free_bytes, &total_bytes));
   const auto available_bytes = static_cast<std::int64_t>(free_bytes);
+  if (asked_bytes > static_cast<std::int64_t>(total_bytes)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("device_memory_bytes: got ", asked_bytes, "; accepted here: at most ",
+                     total_bytes, ", the device's memory, of which ", free_bytes, " are free"));
+  }
   if (asked_bytes > available_bytes) {
-    return absl::ResourceExhaustedError(absl::StrCat("device_memory_bytes: ", asked_bytes,
-                                                     " asked for, ", available_bytes,
-                                                     " free on the device"));
+    return absl::ResourceExhaustedError(
+        absl::StrCat("device_memory_bytes: got ", asked_bytes, "; accepted now: at most ",
+                     available_bytes, ", which is free of the device's ", total_bytes));
   }
   return asked_bytes > 0 ? asked_bytes : available_bytes / 10 * 9;
+}
+
+absl::StatusOr<DeviceRegion> TakeDeviceRegion(std::int64_t size_bytes) {
+  absl::StatusOr<DeviceRegion> region = DeviceRegion::Create(size_bytes);
+  if (region.ok()) return region;
+  // What is free need not be free in one piece.
+  return absl::ResourceExhaustedError(
+      absl::StrCat("device_memory_bytes: ", size_bytes,
+                   " cannot be taken in one piece: ", region.status().message()));
 }
 
 absl::StatusOr<std::vector<std::unique_ptr<Lane>>> CreateLanes(int count) {
@@ -114,7 +141,7 @@ absl::StatusOr<std::unique_ptr<Device>> CudaDevice::Create(const CudaDeviceOptio
   // Last, because by default it takes a share of what the rest has left.
   ASSIGN_OR_RETURN(const std::int64_t device_memory_bytes,
                    DeviceMemoryBytes(options.device_memory_bytes));
-  ASSIGN_OR_RETURN(DeviceRegion device_region, DeviceRegion::Create(device_memory_bytes));
+  ASSIGN_OR_RETURN(DeviceRegion device_region, TakeDeviceRegion(device_memory_bytes));
   return std::unique_ptr<Device>(new CudaDevice(options.ordinal, std::move(info),
                                                 std::move(device_region), std::move(staging_region),
                                                 std::move(lanes)));

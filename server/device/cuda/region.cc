@@ -52,7 +52,7 @@ absl::StatusOr<PinnedRegion> PinnedRegion::Create(std::int64_t size_bytes) {
     error = cudaHostAlloc(&data, static_cast<std::size_t>(tried_bytes), cudaHostAllocPortable);
     if (error == cudaSuccess) {
       if (tried_bytes < size_bytes) {
-        spdlog::warn("staging memory: {} bytes could be pinned of the {} asked for", tried_bytes,
+        spdlog::warn("staging_memory_bytes: {} could be pinned of the {} asked for", tried_bytes,
                      size_bytes);
       }
       return PinnedRegion(static_cast<std::byte*>(data), tried_bytes);
@@ -60,9 +60,9 @@ absl::StatusOr<PinnedRegion> PinnedRegion::Create(std::int64_t size_bytes) {
     cudaGetLastError();
     tried_bytes /= 2;
   } while (tried_bytes >= kLeastPinnedBytes);
-  return absl::ResourceExhaustedError(absl::StrCat("staging memory: ", size_bytes,
-                                                   " bytes cannot be pinned, nor ", tried_bytes * 2,
-                                                   ": ", cudaGetErrorString(error)));
+  return absl::ResourceExhaustedError(
+      absl::StrCat("staging_memory_bytes: got ", size_bytes, ", which cannot be pinned, nor ",
+                   tried_bytes * 2, ": ", cudaGetErrorString(error)));
 }
 
 PinnedRegion::PinnedRegion(PinnedRegion&& other) noexcept

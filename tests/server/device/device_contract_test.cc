@@ -9,10 +9,12 @@
 #include <limits>
 #include <memory>
 #include <random>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "kernels/kernel_registry.h"
 #include "server/device/device.h"
@@ -20,6 +22,8 @@
 
 namespace attnd {
 namespace {
+
+using ::testing::ContainsRegex;
 
 constexpr std::int64_t kDeviceMemoryBytes = std::int64_t{64} << 20;
 constexpr std::int64_t kStagingMemoryBytes = std::int64_t{64} << 20;
@@ -225,6 +229,20 @@ TEST_F(DeviceContractTest, TheCheckEndsWorkThatWaitsForItsTurn) {
             absl::CancelledError("caller gone"));
   release.set_value();
   for (std::thread& thread : threads) thread.join();
+}
+
+TEST_F(DeviceContractTest, MemoryThatTheMachineDoesNotHaveIsRefusedByTheNameOfItsOption) {
+  constexpr std::int64_t kHuge = std::numeric_limits<std::int64_t>::max();
+  const absl::Status device_memory = MakeDeviceUnderTest(kHuge, kStagingMemoryBytes).status();
+  EXPECT_EQ(device_memory.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(
+      std::string(device_memory.message()),
+      ContainsRegex("^device_memory_bytes: got 9223372036854775807; accepted here: at most [1-9]"));
+  const absl::Status staging_memory = MakeDeviceUnderTest(kDeviceMemoryBytes, kHuge).status();
+  EXPECT_EQ(staging_memory.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(staging_memory.message()),
+              ContainsRegex(
+                  "^staging_memory_bytes: got 9223372036854775807; accepted here: at most [1-9]"));
 }
 
 TEST_F(DeviceContractTest, ManyThreadsRunAtOnceWithoutMixingTheirBytes) {
