@@ -141,8 +141,9 @@ struct CudaDeviceOptions {
 absl::StatusOr<std::unique_ptr<Device>> CreateCpuDevice(const CpuDeviceOptions& options);
 
 // Unimplemented in a build without CUDA; FailedPrecondition, with the driver's own words, where
-// there is no usable device. InvalidArgument as above for more memory than the device or the host
-// has; ResourceExhausted for more than others have left of it.
+// there is no usable device, whatever the options say. InvalidArgument as above for a device that
+// is not among those that there are, and for more memory than the device or the host has;
+// ResourceExhausted for more than others have left of it.
 absl::StatusOr<std::unique_ptr<Device>> CreateCudaDevice(const CudaDeviceOptions& options);
 
 }  // namespace attnd

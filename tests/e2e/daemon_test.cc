@@ -5,8 +5,10 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <csignal>
+#include <cstdint>
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
@@ -492,6 +494,23 @@ TEST(DaemonTest, CudaWithoutADeviceExitsWith3) {
   unsetenv("CUDA_VISIBLE_DEVICES");
   EXPECT_EQ(ended.exit_code, 3) << ended.err;
   EXPECT_THAT(LastLine(ended.err), HasSubstr("error cannot start error="));
+}
+
+// What suits no CUDA device, here more pinned memory than the host has, is not looked at before
+// there is one.
+TEST(DaemonTest, SettingsThatSuitNoCudaDeviceDoNotHideThatThereIsNone) {
+  const std::int64_t host_memory_bytes =
+      std::int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE);
+  const std::string staging = absl::StrCat("--staging-memory-bytes=", 2 * host_memory_bytes);
+  setenv("CUDA_VISIBLE_DEVICES", "-1", 1);
+  const Ended cuda =
+      DaemonProcess::RunToEnd({"--backend=cuda", "--grpc-port=0", "--http-port=0", staging});
+  DaemonProcess automatic({"--backend=auto", staging});
+  unsetenv("CUDA_VISIBLE_DEVICES");
+  EXPECT_EQ(cuda.exit_code, 3) << cuda.err;
+  EXPECT_THAT(LastLine(cuda.err),
+              ContainsRegex("error=\"(no usable CUDA device|this build has no CUDA backend)"));
+  EXPECT_TRUE(automatic.running()) << automatic.Wait().err;
 }
 
 TEST(DaemonTest, AutoFallsBackToTheCpuAndSaysSo) {

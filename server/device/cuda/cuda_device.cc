@@ -52,9 +52,9 @@ absl::Status CheckThereIsDevice(int ordinal) {
         "no usable CUDA device: ", cudaGetErrorString(error), " (", cudaGetErrorName(error), ")"));
   }
   if (ordinal < 0 || ordinal >= count) {
-    return absl::FailedPreconditionError(absl::StrCat("device_ordinal: got ", ordinal,
-                                                      "; accepted here: 0 to ", count - 1,
-                                                      ", the CUDA devices that there are"));
+    return absl::InvalidArgumentError(absl::StrCat("device_ordinal: got ", ordinal,
+                                                   "; accepted here: 0 to ", count - 1,
+                                                   ", the CUDA devices that there are"));
   }
   return absl::OkStatus();
 }
@@ -131,11 +131,13 @@ absl::StatusOr<std::vector<std::unique_ptr<Lane>>> CreateLanes(int count) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Device>> CudaDevice::Create(const CudaDeviceOptions& options) {
-  RETURN_IF_ERROR(CheckOptions(options));
   RETURN_IF_ERROR(CheckThereIsDevice(options.ordinal));
   const DeviceGuard guard(options.ordinal);
   RETURN_IF_ERROR(guard.status());
   ASSIGN_OR_RETURN(DeviceInfo info, ReadInfo(options.ordinal));
+  // Not before there is a usable device: where there is none, options that do not suit one may
+  // suit the CPU.
+  RETURN_IF_ERROR(CheckOptions(options));
   ASSIGN_OR_RETURN(PinnedRegion staging_region, PinnedRegion::Create(options.staging_memory_bytes));
   ASSIGN_OR_RETURN(std::vector<std::unique_ptr<Lane>> lanes, CreateLanes(options.num_streams));
   // Last, because by default it takes a share of what the rest has left.
