@@ -16,6 +16,7 @@
 #include "kernels/attention_mask.h"
 #include "kernels/cpu/direct_products-inl.h"
 #include "kernels/cpu/fused_tile.h"
+#include "kernels/cpu/mask_range.h"
 #include "kernels/cpu/tile_finish-inl.h"
 #include "kernels/cpu/tile_memory-inl.h"
 #include "kernels/cpu/tile_products-inl.h"
@@ -73,7 +74,9 @@ class TileTask {
     LoadQueries();
     for (std::int64_t first = keys.begin / key_tile_ * key_tile_; first < keys.end;
          first += key_tile_) {
-      if (!direct_) PackKeyTile(keys, first);
+      const KeyRange seen = p_.mask.data == nullptr ? keys : LookAtMask(first);
+      if (seen.begin == seen.end) continue;
+      if (!direct_) PackKeyTile(seen, first);
       for (std::int64_t strip = 0; strip < scratch_.num_strips; ++strip) AttendStrip(strip, first);
     }
   }
@@ -107,6 +110,20 @@ class TileTask {
       row.keys = {std::max(seen.begin, tile_.key_begin), std::min(seen.end, tile_.key_end)};
       if (row.keys.begin >= row.keys.end) row.keys = {};
     }
+    std::copy_n(rows_, num_rows_, seen_);
+  }
+
+  // Narrows what the rows see of the key tile at `first` to what the mask leaves of it; returns
+  // what any of them sees. To pass over keys whose scores would all be -inf changes no bit.
+  KeyRange LookAtMask(std::int64_t first) {
+    for (std::int64_t i = 0; i < num_rows_; ++i) {
+      const TileRow& row = rows_[i];
+      const KeyRange keys{std::max(row.keys.begin, first),
+                          std::min(row.keys.end, first + key_tile_)};
+      const std::int64_t offset = ScoreOffset(p_.mask, tile_.sequence, row.head, row.row);
+      seen_[i].keys = keys.begin < keys.end ? AllowedPart(p_.mask.data + offset, keys) : KeyRange{};
+    }
+    return UnionOf(seen_, num_rows_);
   }
 
   void InitState() {
@@ -163,7 +180,7 @@ class TileTask {
   void AttendStrip(std::int64_t strip, std::int64_t first) {
     const std::int64_t row0 = strip * kMaxRows;
     const int rows = static_cast<int>(std::min<std::int64_t>(kMaxRows, num_rows_ - row0));
-    const KeyRange keys = UnionOf(rows_ + row0, rows);
+    const KeyRange keys = UnionOf(seen_ + row0, rows);
     const PanelSpan span = SpanIn(keys, first, key_tile_);
     if (span.begin >= span.end) return;
     // The keys that some row of the strip sees; the span around them is what is masked.
@@ -172,8 +189,8 @@ class TileTask {
     ComputeScores(strip, rows, span, key_end);
     for (int r = 0; r < rows; ++r) {
       float* scores = scratch_.scores + r * kKeyTile;
-      if (has_options_) ApplyScoreOptions(tile_, rows_[row0 + r], span, scores);
-      MaskOutsideRange(rows_[row0 + r], span, scores);
+      if (has_options_) ApplyScoreOptions(tile_, seen_[row0 + r], span, scores);
+      MaskOutsideRange(seen_[row0 + r], span, scores);
     }
     HWY_ALIGN float factor[kStripRoom];
     SoftmaxStrip(rows, span, {scratch_.m + strip * kStripRoom, scratch_.l + row0 * kLanes},
@@ -211,7 +228,7 @@ class TileTask {
   bool ValuesAreSafe(std::int64_t strip, int rows, std::int64_t begin, std::int64_t end) const {
     bool all_seen = !has_options_;
     for (int r = 0; r < rows; ++r) {
-      const KeyRange& keys = rows_[strip * kMaxRows + r].keys;
+      const KeyRange& keys = seen_[strip * kMaxRows + r].keys;
       all_seen = all_seen && keys.begin <= begin && keys.end >= end;
     }
     return all_seen || AllFinite(ValueAt(begin), p_.v.seq_stride, end - begin, p_.head_dim_v);
@@ -268,6 +285,7 @@ class TileTask {
   const Scratch scratch_;
   bool packed_values_finite_ = true;
   TileRow rows_[kMaxTileRows];
+  TileRow seen_[kMaxTileRows];  // the same rows; of the key tile at hand, what they see of it
 };
 
 }  // namespace attnd::cpu::HWY_NAMESPACE

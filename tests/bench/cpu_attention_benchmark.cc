@@ -1,4 +1,5 @@
-// BM_FusedAttention: the CPU's fused attention on prefill and decode shapes.
+// BM_FusedAttention: the CPU's fused attention on prefill and decode shapes; BM_MaskedAttention:
+// the same under boolean masks.
 //   cpu_attention_benchmark --benchmark_filter=/threads:1 --benchmark_repetitions=5
 // Counters: FLOPs a second (half the matrix where causal) and bytes of k and v a second.
 #include <benchmark/benchmark.h>
@@ -50,6 +51,21 @@ class Problem {
     params_.causal = s.causal;
   }
 
+  // Query i may see key j where allowed(i, j).
+  template <typename Allowed>
+  void SetMask(Allowed allowed) {
+    const std::int64_t rows = params_.seqlen_q;
+    const std::int64_t cols = params_.seqlen_k;
+    mask_.resize(static_cast<std::size_t>(rows * cols));
+    for (std::int64_t i = 0; i < rows * cols; ++i) mask_[i] = allowed(i / cols, i % cols);
+    params_.mask = {.data = mask_.data(),
+                    .batch = 1,
+                    .heads = 1,
+                    .rows = rows,
+                    .cols = cols,
+                    .row_stride = cols};
+  }
+
   const AttentionParams& params() const { return params_; }
   std::int64_t KeyValueBytes() const { return static_cast<std::int64_t>(k_.size() + v_.size()); }
 
@@ -77,6 +93,7 @@ class Problem {
   }
 
   std::vector<char> q_, k_, v_, out_;
+  std::vector<std::uint8_t> mask_;
   AttentionParams params_;
 };
 
@@ -86,8 +103,7 @@ std::string NameOfShape(const Shape& s, int threads) {
                       "/d:", s.head_dim, s.causal ? "/causal" : "/full", "/threads:", threads);
 }
 
-void Run(benchmark::State& state, const Shape& shape, int threads) {
-  Problem problem(shape);
+void Run(benchmark::State& state, const Problem& problem, int threads) {
   ThreadPool pool(threads);
   const KernelImplementation kernel = cpu::FusedImplementation();
   ExecutionContext context;
@@ -131,7 +147,7 @@ void RegisterBenchmarks() {
     for (int threads : thread_counts) {
       auto* benchmark = benchmark::RegisterBenchmark(
           NameOfShape(shape, threads).c_str(),
-          [shape, threads](benchmark::State& state) { Run(state, shape, threads); });
+          [shape, threads](benchmark::State& state) { Run(state, Problem(shape), threads); });
       benchmark->Unit(benchmark::kMicrosecond);
       // One thread is charged its processor time, which other processes do not add to.
       if (threads > 1) benchmark->UseRealTime();
@@ -139,8 +155,37 @@ void RegisterBenchmarks() {
   }
 }
 
+using MaskFunction = bool (*)(std::int64_t i, std::int64_t j);
+
+struct NamedMask {
+  const char* name;
+  MaskFunction allowed;  // nullptr: no mask
+};
+
+constexpr NamedMask kMasks[] = {
+    {"none", nullptr},
+    {"all", [](std::int64_t, std::int64_t) { return true; }},
+    {"every_other_key", [](std::int64_t, std::int64_t j) { return j % 2 == 0; }},
+    {"lower_triangle", [](std::int64_t i, std::int64_t j) { return j <= i; }},
+    {"documents_of_512", [](std::int64_t i, std::int64_t j) { return i / 512 == j / 512; }},
+    {"nothing", [](std::int64_t, std::int64_t) { return false; }}};
+
+constexpr Shape kMaskedShape = {1, 8, 8, 2048, 2048, 64, DataType::kFloat32, false};
+
+void RegisterMaskedBenchmarks() {
+  for (const NamedMask& mask : kMasks) {
+    benchmark::RegisterBenchmark(absl::StrCat("BM_MaskedAttention/", mask.name).c_str(),
+                                 [mask](benchmark::State& state) {
+                                   Problem problem(kMaskedShape);
+                                   if (mask.allowed != nullptr) problem.SetMask(mask.allowed);
+                                   Run(state, problem, 1);
+                                 })
+        ->Unit(benchmark::kMicrosecond);
+  }
+}
+
 // Before benchmark_main looks at its flags.
-[[maybe_unused]] const bool registered = (RegisterBenchmarks(), true);
+[[maybe_unused]] const bool registered = (RegisterBenchmarks(), RegisterMaskedBenchmarks(), true);
 
 }  // namespace
 }  // namespace attnd

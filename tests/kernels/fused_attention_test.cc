@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 #include <hwy/targets.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <limits>
@@ -13,10 +14,12 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "kernels/cpu/fused_tile.h"
 #include "tests/testing/contract_cases.h"
 #include "tests/testing/expected_result.h"
 #include "tests/testing/kernel_runner.h"
 #include "tests/testing/problem.h"
+#include "tests/testing/sparse_memory.h"
 #include "tests/testing/threaded_parallel_for.h"
 
 namespace attnd {
@@ -61,6 +64,69 @@ class TargetRunner : public KernelRunner {
 absl::Status RunFused(Problem& problem, int num_threads = 1) {
   ThreadedParallelFor parallel_for(num_threads);
   return MakeCpuRunner(cpu::FusedImplementation(), &parallel_for)->Run(problem);
+}
+
+// Memory that cannot be read in the middle.
+class HoleyMemory {
+ public:
+  HoleyMemory(std::size_t size_bytes, std::size_t hole_begin, std::size_t hole_end)
+      : memory_(size_bytes) {
+    holey_ = memory_.data() != nullptr &&
+             mprotect(memory_.data() + hole_begin, hole_end - hole_begin, PROT_NONE) == 0;
+  }
+  bool holey() const { return holey_; }
+  float* floats() const { return reinterpret_cast<float*>(memory_.data()); }
+
+ private:
+  testing::SparseMemory memory_;
+  bool holey_;
+};
+
+// Neither keys nor values are touched where the mask hides a whole tile of keys from all rows: to
+// read them would end the program.
+TEST(FusedAttentionTest, BlocksThatAMaskHidesAreNotRead) {
+  constexpr std::int64_t kTile = cpu::kKeyTile;
+  constexpr std::int64_t kKeys = 4 * kTile;
+  constexpr std::int64_t kDim = 64;
+  constexpr std::size_t kTileBytes = kTile * kDim * sizeof(float);
+  for (const std::int64_t rows : {3, 70}) {  // keys read where they lie, and packed
+    const HoleyMemory k(4 * kTileBytes, kTileBytes, 3 * kTileBytes);
+    const HoleyMemory v(4 * kTileBytes, kTileBytes, 3 * kTileBytes);
+    ASSERT_TRUE(k.holey() && v.holey());
+    std::fill_n(v.floats(), kTile * kDim, 1.0f);
+    std::fill_n(v.floats() + 3 * kTile * kDim, kTile * kDim, 3.0f);
+    const std::vector<float> q(rows * kDim, 1.0f);
+    std::vector<float> out(rows * kDim, -1.0f);
+    std::vector<std::uint8_t> mask(rows * kKeys, 1);
+    for (std::int64_t row = 0; row < rows; ++row)
+      std::fill_n(mask.begin() + row * kKeys + kTile, 2 * kTile, std::uint8_t{0});
+
+    AttentionParams p;
+    p.batch_size = 1;
+    p.seqlen_q = rows;
+    p.seqlen_k = kKeys;
+    p.num_heads = p.num_kv_heads = 1;
+    p.head_dim = p.head_dim_v = kDim;
+    p.softmax_scale = 1.0f;
+    const auto view = [](const float* data, std::int64_t seqlen) {
+      return TensorView{data, DataType::kFloat32, 1, seqlen, 1, kDim, seqlen * kDim, kDim, kDim};
+    };
+    p.q = view(q.data(), rows);
+    p.k = view(k.floats(), kKeys);
+    p.v = view(v.floats(), kKeys);
+    p.out = {out.data(), DataType::kFloat32, 1, rows, 1, kDim, rows * kDim, kDim, kDim};
+    p.mask.data = mask.data();
+    p.mask.batch = p.mask.heads = 1;
+    p.mask.rows = rows;
+    p.mask.cols = kKeys;
+    p.mask.row_stride = kKeys;
+
+    ThreadedParallelFor parallel_for(2);
+    ExecutionContext context;
+    context.parallel_for = &parallel_for;
+    ASSERT_TRUE(cpu::FusedImplementation().run(p, context).ok());
+    EXPECT_EQ(out, std::vector<float>(rows * kDim, 2.0f));
+  }
 }
 
 TEST(FusedAttentionTest, MatchesAroundKeySplitsAndTheBoundOfFewRows) {
