@@ -54,6 +54,11 @@ void AddScoreArrays(AccuracyGrid& grid) {
     mask.mask = array;
     mask.mask_empty_rows = true;
     grid.AddInTurn(mask);
+    ProblemSpec squares = OptionSpec(absl::StrCat("MaskOfSquares_", name));
+    squares.seqlen_k = 700;
+    squares.mask = array;
+    squares.mask_square = 90;
+    grid.AddInTurn(squares);
     ProblemSpec bias = OptionSpec(absl::StrCat("Bias_", name));
     bias.bias = array;
     bias.bias_minus_infinity = true;

@@ -48,6 +48,9 @@ struct ProblemSpec {
   std::int64_t window_right = -1;
   ScoreArray mask = ScoreArray::kNone;  // three in ten elements forbid
   bool mask_empty_rows = false;         // every fifth row of the mask forbids all
+  // Not 0: the mask is made of squares of so many rows and keys. Of half of them it forbids all, of
+  // a quarter nothing.
+  std::int64_t mask_square = 0;
   ScoreArray bias = ScoreArray::kNone;
   std::optional<DataType> bias_dtype;  // absent: dtype
   std::int64_t score_slack = 0;        // unused elements after each row of mask and bias

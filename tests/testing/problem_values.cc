@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <optional>
 
 #include "kernels/sequence_bounds.h"
 #include "tests/testing/problem.h"
@@ -23,6 +24,20 @@ std::vector<std::int32_t> PrefixSums(const std::vector<std::int32_t>& rooms) {
 
 // The first index of a broadcast dimension, else the index itself.
 std::int64_t Broadcast(std::int64_t size, std::int64_t index) { return size == 1 ? 0 : index; }
+
+// What the mask says of a whole square; nothing where it forbids some of its elements.
+std::optional<bool> SquareAllows(const ProblemSpec& spec, std::int64_t b, std::int64_t head,
+                                 std::int64_t row, std::int64_t j) {
+  if (spec.mask_square == 0) return std::nullopt;
+  switch ((5 * (row / spec.mask_square) + 3 * (j / spec.mask_square) + head + b) % 4) {
+    case 0:
+      return std::nullopt;
+    case 1:
+      return true;
+    default:
+      return false;
+  }
+}
 
 }  // namespace
 
@@ -82,7 +97,11 @@ void Problem::FillScoreRow(std::int64_t b, std::int64_t head, std::int64_t row,
   const bool empty_row = spec_.mask_empty_rows && Broadcast(shape_.mask.rows, row) % 5 == 2;
   for (std::int64_t j = 0; j < seqlen_k; ++j) {
     if (spec_.mask != ScoreArray::kNone) {
-      SetMask(b, head, row, j, !empty_row && random.Next() < 0.4f);
+      const bool allowed = random.Next() < 0.4f;
+      const std::optional<bool> square =
+          SquareAllows(spec_, Broadcast(shape_.mask.batch, b), Broadcast(shape_.mask.heads, head),
+                       Broadcast(shape_.mask.rows, row), j);
+      SetMask(b, head, row, j, !empty_row && square.value_or(allowed));
     }
     if (spec_.bias != ScoreArray::kNone) {
       const bool forbid = spec_.bias_minus_infinity && random.Next() < -0.7f;
