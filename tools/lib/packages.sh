@@ -5,7 +5,7 @@ attnd_packages=(
   libgrpc++-dev protobuf-compiler protobuf-compiler-grpc libprotobuf-dev libprotoc-dev
   libabsl-dev libhwy-dev libspdlog-dev prometheus-cpp-dev zlib1g-dev
   libgtest-dev libgmock-dev libbenchmark-dev
-  python3 python3-venv curl
+  python3 python3-venv curl xz-utils
 )
 
 as_root() {
