@@ -96,6 +96,118 @@ TEST_F(Sm90OptionsTest, OneBlockWalksTilesWithArrays) {
   }
 }
 
+// Enough keys for a mask's tiles to be classified, in squares that make blocks empty, partial and
+// full, for one warpgroup and for all; also whole tiles without a key.
+ProblemSpec SquaresSpec(int head_dim, int head_dim_v, ScoreArray mask) {
+  ProblemSpec spec = Sm90Spec(head_dim, head_dim_v);
+  spec.seqlen_q = 460;
+  spec.seqlen_k = 1040;
+  spec.mask = mask;
+  spec.mask_square = 150;
+  return spec;
+}
+
+constexpr ScoreArray kMaskShapes[] = {ScoreArray::kFull, ScoreArray::kPerBatch,
+                                      ScoreArray::kPerHead, ScoreArray::kPerRow,
+                                      ScoreArray::kColumnsOnly};
+
+TEST_F(Sm90OptionsTest, MasksOfSquaresAgreeWithFloat64) {
+  int checks = 0;
+  for (const auto& [head_dim, head_dim_v] : kSm90Widths) {
+    for (ScoreArray mask : kMaskShapes) {
+      ProblemSpec spec = SquaresSpec(head_dim, head_dim_v, mask);
+      spec.dtype = ++checks % 2 == 0 ? DataType::kFloat16 : DataType::kBFloat16;
+      Check(spec);
+      spec.causal = true;
+      spec.window_left = 400;
+      spec.sinks = true;
+      Check(spec);
+      spec.bias = checks % 3 == 0 ? ScoreArray::kColumnsOnly : ScoreArray::kPerHead;
+      if (checks % 3 == 1) spec.bias_dtype = DataType::kFloat32;
+      Check(spec);
+    }
+  }
+}
+
+// Rows that begin at odd addresses are read from memory instead, and classified byte by byte.
+TEST_F(Sm90OptionsTest, MasksOfSquaresRoundAlikeWhereverTheyLie) {
+  for (const auto& [head_dim, head_dim_v] : kSm90Widths) {
+    for (bool causal : {false, true}) {
+      ProblemSpec spec = SquaresSpec(head_dim, head_dim_v, ScoreArray::kFull);
+      spec.batch_size = 1;
+      spec.seqlen_q = 200;
+      spec.seqlen_k = 560;
+      spec.causal = causal;
+      Problem copied(spec);
+      spec.score_slack = 1;
+      Problem read(spec);
+      ASSERT_TRUE(Runs(kernel_, device_, copied));
+      ASSERT_TRUE(Runs(kernel_, device_, read));
+      EXPECT_TRUE(SameOutputs(copied, read)) << "head_dim " << head_dim;
+    }
+  }
+}
+
+// Without memory for the classes, every block is computed and looked up.
+TEST_F(Sm90OptionsTest, TileClassesChangeNoBit) {
+  KernelImplementation without = kernel_;
+  without.workspace_bytes = [](const AttentionParams&, const DeviceTraits&) -> std::int64_t {
+    return 0;
+  };
+  for (const auto& [head_dim, head_dim_v] : kSm90Widths) {
+    for (ScoreArray mask : {ScoreArray::kFull, ScoreArray::kColumnsOnly}) {
+      for (bool causal : {false, true}) {
+        ProblemSpec spec = SquaresSpec(head_dim, head_dim_v, mask);
+        spec.causal = causal;
+        Problem classified(spec);
+        Problem looked_up(spec);
+        ASSERT_TRUE(Runs(kernel_, device_, classified));
+        ASSERT_TRUE(Runs(without, device_, looked_up));
+        EXPECT_TRUE(SameOutputs(classified, looked_up)) << "head_dim " << head_dim;
+      }
+    }
+  }
+}
+
+// One block computes all tiles of sequences of different lengths, some without rows or keys.
+TEST_F(Sm90OptionsTest, OneBlockWalksMasksOfSquares) {
+  const DeviceTraits single = WithMultiprocessors(device_, 1);
+  for (const auto& [head_dim, head_dim_v] : kSm90Widths) {
+    for (ScoreArray mask : kMaskShapes) {
+      ProblemSpec spec = SquaresSpec(head_dim, head_dim_v, mask);
+      spec.batch_size = 3;
+      spec.lengths_q = {300, 130, 0};
+      spec.lengths_k = {1040, 5, 733};
+      Check(spec, single);
+      spec.layout = Layout::kPacked;
+      spec.rooms_q = {300, 131, 257};
+      spec.rooms_k = {1040, 113, 1000};
+      Check(spec, single);
+    }
+  }
+}
+
+// Values of keys that the mask hides from a whole tile are not read.
+TEST_F(Sm90OptionsTest, HiddenBlocksAreNotRead) {
+  for (const auto& [head_dim, head_dim_v] : kSm90Widths) {
+    ProblemSpec spec = SquaresSpec(head_dim, head_dim_v, ScoreArray::kPerRow);
+    Problem problem(spec);
+    constexpr int kHidden = 256;  // keys from here on for twice as many
+    for (int row = 0; row < spec.seqlen_q; ++row) {
+      for (int key = kHidden; key < 3 * kHidden; ++key) problem.SetMask(0, 0, row, key, false);
+    }
+    const ExpectedResult expected = ComputeExpected(problem);
+    for (int b = 0; b < spec.batch_size; ++b) {
+      for (int key = kHidden + 128; key < 3 * kHidden - 128; ++key) {
+        problem.SetK(b, key, 0, 0, NAN);
+        problem.SetV(b, key, 0, 0, NAN);
+      }
+    }
+    ASSERT_TRUE(Runs(kernel_, device_, problem));
+    EXPECT_TRUE(ResultsMatch(problem, expected)) << "head_dim " << head_dim;
+  }
+}
+
 // Scores on both sides of where the polynomial for tanh ends, and all within it.
 TEST_F(Sm90OptionsTest, SoftcapsAgreeWithFloat64) {
   for (const auto& [head_dim, head_dim_v] : kSm90Widths) {
@@ -114,21 +226,60 @@ TEST_F(Sm90OptionsTest, SoftcapsAgreeWithFloat64) {
   }
 }
 
-// Large scores in one row take its whole warp another way.
+// Large scores in one row take its whole warp another way; so do softcaps that settle rows and
+// those that settle none (CapConstants).
 TEST_F(Sm90OptionsTest, ARowOfLargeScoresChangesNoOtherRow) {
   for (const auto& [head_dim, head_dim_v] : kSm90Widths) {
-    ProblemSpec spec = Sm90Spec(head_dim, head_dim_v);
-    spec.softcap = 30.0f;
-    Problem plain(spec);
-    Problem large(spec);
-    constexpr int kLargeRow = 37;
-    for (int d = 0; d < head_dim; ++d) large.SetQ(0, kLargeRow, 1, d, 40.0f);
-    ASSERT_TRUE(Runs(kernel_, device_, plain));
-    ASSERT_TRUE(Runs(kernel_, device_, large));
-    for (int row = 0; row < spec.seqlen_q; ++row) {
-      EXPECT_EQ(plain.Lse(0, 1, row) == large.Lse(0, 1, row), row != kLargeRow) << "row " << row;
-      for (int d = 0; d < head_dim_v && row != kLargeRow; ++d)
-        ASSERT_EQ(plain.Out(0, row, 1, d), large.Out(0, row, 1, d)) << "row " << row;
+    for (DataType dtype : {DataType::kFloat16, DataType::kBFloat16}) {
+      for (float softcap : {30.0f, 60.0f}) {
+        ProblemSpec spec = Sm90Spec(head_dim, head_dim_v);
+        spec.dtype = dtype;
+        spec.softcap = softcap;
+        Problem plain(spec);
+        Problem large(spec);
+        constexpr int kLargeRow = 37;
+        for (int d = 0; d < head_dim; ++d) large.SetQ(0, kLargeRow, 1, d, 40.0f);
+        ASSERT_TRUE(Runs(kernel_, device_, plain));
+        ASSERT_TRUE(Runs(kernel_, device_, large));
+        for (int row = 0; row < spec.seqlen_q; ++row) {
+          EXPECT_EQ(plain.Lse(0, 1, row) == large.Lse(0, 1, row), row != kLargeRow)
+              << "row " << row;
+          for (int d = 0; d < head_dim_v && row != kLargeRow; ++d)
+            ASSERT_EQ(plain.Out(0, row, 1, d), large.Out(0, row, 1, d)) << "row " << row;
+        }
+      }
+    }
+  }
+}
+
+// Every score but one lies far below 0, where the polynomial for tanh does not reach. What is
+// computed first, the one or the others, decides whether it is used there all the same.
+TEST_F(Sm90OptionsTest, ScoresFarBelowTheLargestAgreeWithFloat64) {
+  for (const auto& [head_dim, head_dim_v] : kSm90Widths) {
+    for (DataType dtype : {DataType::kFloat16, DataType::kBFloat16}) {
+      for (float softcap : {4.0f, 50.0f, 70.0f}) {
+        for (bool largest_first : {false, true}) {
+          ProblemSpec spec = Sm90Spec(head_dim, head_dim_v);
+          spec.dtype = dtype;
+          spec.softcap = softcap;
+          Problem problem(spec);
+          const int largest_key = largest_first ? static_cast<int>(spec.seqlen_k) - 1 : 0;
+          const float score = softcap / std::sqrt(static_cast<float>(head_dim));
+          for (int b = 0; b < spec.batch_size; ++b) {
+            for (int row = 0; row < spec.seqlen_q; ++row) {
+              for (int d = 0; d < 2 * head_dim; ++d) problem.SetQ(b, row, d % 2, d / 2, 1.0f);
+            }
+            for (int key = 0; key < spec.seqlen_k; ++key) {
+              for (int d = 0; d < head_dim; ++d)
+                problem.SetK(b, key, 0, d, key == largest_key ? 0.1f * score : -0.9f * score);
+            }
+          }
+          const ExpectedResult expected = ComputeExpected(problem);
+          ASSERT_TRUE(Runs(kernel_, device_, problem));
+          EXPECT_TRUE(ResultsMatch(problem, expected))
+              << "head_dim " << head_dim << ", softcap " << softcap;
+        }
+      }
     }
   }
 }

@@ -9,46 +9,48 @@
 namespace attnd::cuda::sm90 {
 
 // Raw products, which order like their capped scores. The exponent of a product x is
-//   softcap * log2(e) * tanh(softmax_scale * x / softcap) - reference,
-// with a relative error of the tanh under 8e-7. Of arguments up to 3/4 it is an odd polynomial,
-// whose multiply-adds run in the shadow of the exponentials: the unit that takes those is busy, and
-// has no time for a tanh. (Its own tanh.approx is off by 2^-11: 0.02 in a score under a softcap of
-// 50.) A score of -inf is one that the row may not see; the polynomial, whose last coefficient is
-// positive, leaves it -inf.
+//   softcap * log2(e) * tanh(softmax_scale * x / softcap) - reference.
+// Of a small argument the tanh is an odd polynomial of kTerms terms (cap_constants.h), whose
+// multiply-adds run in the shadow of the exponentials: the unit that takes those is busy, and has
+// no time for a tanh. A score of -inf is one that the row may not see; the polynomial, whose last
+// coefficient is positive, leaves it -inf.
 //
-// kNear: all products that rows see are smaller than args.cap.near_limit. Every product rounds
-// alike in both kinds, so that a row does not depend on what other rows hold. As the exponents of
-// RawUnit, all use the same rounded reference.
-template <bool kNear>
+// Products below -near_limit are large, too, but in a settled row they need no better: see
+// CapConstants::settles. kNear: all of a warp's products that rows see are small, but for those.
+// Every product of a row rounds alike in both kinds, so that a row does not depend on what other
+// rows hold. As the exponents of RawUnit, all use the same rounded reference.
+template <int kTerms, bool kNear>
 class CappedUnit {
  public:
-  static constexpr bool kLongExponents = true;
+  static constexpr bool kLongExponents = !kNear;
 
   __device__ __forceinline__ explicit CappedUnit(const KernelArgs& args)
-      : cap_(args.cap), last_(args.cap.coefficients[kLast]) {}
+      : cap_(args.cap), last_(args.cap.coefficients[kTerms - 1]) {}
 
-  // Keeps the compiler from working out the next exponents before `weight` is there: it would put
-  // all of them before the first exponential, where nothing hides them. A weight is finite, or NaN
-  // as the whole row is then.
+  // Keeps the compiler from beginning the next exponents before `weight` is there: it would begin
+  // all at once, and run out of registers. A weight is finite, or NaN as the whole row is then.
   __device__ __forceinline__ void WaitFor(float weight) { last_ = __fmaf_rn(weight, 0.0f, last_); }
 
-  __device__ __forceinline__ float Reference(float max) const {
+  // From here on exponents are those of a row with this maximum.
+  __device__ __forceinline__ float Reference(float max) {
+    settled_ = cap_.Settles(max);
     const float capped = Capped(max);
     return capped == NegativeInfinity() ? 0.0f : capped;
   }
   __device__ __forceinline__ float Exponent(float score, float reference) const {
     const float near = __fmaf_rn(score, Slope(score), -reference);
     if constexpr (kNear) return near;
-    return ptx::Select(IsNear(score), near, Far(score) - reference);
+    return ptx::Select(settled_ || IsNear(score), near, Far(score) - reference);
   }
   __device__ __forceinline__ float ExponentOfMax(float max, float reference) const {
     return Capped(max) - reference;
   }
-  __device__ __forceinline__ float Natural(float max) const { return Capped(max) * kLn2; }
+  __device__ __forceinline__ float Natural(float max) {
+    settled_ = cap_.Settles(max);
+    return Capped(max) * kLn2;
+  }
 
  private:
-  static constexpr int kLast = CapConstants::kCoefficients - 1;
-
   __device__ __forceinline__ bool IsNear(float score) const {
     return fabsf(score) < cap_.near_limit;
   }
@@ -57,7 +59,7 @@ class CappedUnit {
   __device__ __forceinline__ float Capped(float score) const {
     const float near = __fmul_rn(score, Slope(score));
     if constexpr (kNear) return near;
-    return ptx::Select(IsNear(score), near, Far(score));
+    return ptx::Select(settled_ || IsNear(score), near, Far(score));
   }
 
   // The capped score over the product, near 0.
@@ -65,7 +67,7 @@ class CappedUnit {
     const float square = __fmul_rn(score, score);
     float slope = last_;
 #pragma unroll
-    for (int i = kLast - 1; i >= 0; --i) slope = __fmaf_rn(slope, square, cap_.coefficients[i]);
+    for (int i = kTerms - 2; i >= 0; --i) slope = __fmaf_rn(slope, square, cap_.coefficients[i]);
     return slope;
   }
 
@@ -79,6 +81,7 @@ class CappedUnit {
 
   const CapConstants& cap_;
   float last_;  // coefficient
+  bool settled_ = false;
 };
 
 }  // namespace attnd::cuda::sm90

@@ -8,6 +8,7 @@
 #include "kernels/cuda/ptx/mbarrier.cuh"
 #include "kernels/cuda/ptx/warpgroup.cuh"
 #include "kernels/cuda/ptx/wgmma.cuh"
+#include "kernels/cuda/sm90/block_walk.cuh"
 #include "kernels/cuda/sm90/epilogue.cuh"
 #include "kernels/cuda/sm90/kernel_args.h"
 #include "kernels/cuda/sm90/output_copy.cuh"
@@ -80,7 +81,8 @@ class Consumer {
   static constexpr float kLowestFloat = std::numeric_limits<float>::lowest();
   using Copy = OutputCopy<Traits::kDtype, kHeadDimV, Traits::kVSwizzleBytes>;
   static constexpr ScoreKind kScoreKind = Traits::kScoreKind;
-  using Unit = typename ScoreUnitOf<kScoreKind>::Type;
+  using Unit = typename ScoreUnitOf<kScoreKind, Traits::kCapTerms>::Type;
+  using NearUnit = CappedUnit<Traits::kCapTerms, true>;
 
   // The tile at hand, all of it in registers. A block's scores become its weights, which `probs`
   // holds as the output product takes them; `correction` is the factor that `o` needs before it.
@@ -92,7 +94,7 @@ class Consumer {
     std::uint32_t probs[kBlockN / 4];
     float o[kHeadDimV / 2];
     float correction[2];
-    bool near;  // only for ScoreKind::kCapped: CappedUnit<true> has done so far
+    BlockWalk<Traits> walk;
   };
 
   // The key blocks of the tile, except for the last output product. On entry the first score
@@ -100,8 +102,8 @@ class Consumer {
   __device__ __forceinline__ void AbsorbBlocks(Tile& tile) {
     tile.block_begin = Work().block_begin;
     tile.blocks = Work().groups[group_];
+    tile.walk = BlockWalk<Traits>(args_, Work(), tile.blocks.end);
     tile.softmax = RowSoftmax();
-    tile.near = true;
 #pragma unroll
     for (int i = 0; i < kHeadDimV / 2; ++i) tile.o[i] = 0.0f;
     int block = tile.blocks.end - 1;
@@ -110,13 +112,7 @@ class Consumer {
     FreeK();
     if (block == tile.block_begin) FreeQ();
     FinishScores<true>(block, tile);
-    WithUnit(tile, [&](const auto& unit) {
-#pragma unroll
-      for (int r = 0; r < 2; ++r) {
-        tile.softmax.RaiseMax(r, tile.scores, unit, tile.correction);
-        tile.softmax.Exponentiate(r, tile.scores, unit);
-      }
-    });
+    WeighRowByRow<true>(block, tile);
     PackProbs(tile);
     if (args_.clear_v_tail) ClearTail();
     SkipValues();
@@ -124,6 +120,11 @@ class Consumer {
     // From right to left: blocks that the right edge of what rows see may cut, blocks that all rows
     // see whole, and blocks that the left edge may cut, in the first loop again. Whole blocks are
     // most: a loop of their own keeps its instructions together.
+    if constexpr (Traits::kMasks) {
+      AbsorbWalkedBlocks(tile);
+      if constexpr (Traits::kLongOutput) Rescale(tile);
+      return;
+    }
     --block;
     if constexpr (Traits::kWholeBlocksApart) {
       const int cut_until = max(tile.blocks.whole_end, tile.block_begin);
@@ -138,11 +139,41 @@ class Consumer {
     if constexpr (Traits::kLongOutput) Rescale(tile);
   }
 
+  // The blocks after the first, as a mask, if there is one, leaves them.
+  __device__ __forceinline__ void AbsorbWalkedBlocks(Tile& tile) {
+    BlockWalk<Traits>& walk = tile.walk;
+    while (!walk.AtLast()) {
+      walk.Step();
+      if (Traits::kScoreKind == ScoreKind::kMasked && walk.ClassFor(group_) == BlockClass::kFull &&
+          !IsCut(walk.block(), tile)) {
+        AbsorbBlock<false>(walk.block(), tile);
+      } else {
+        AbsorbBlock<true>(walk.block(), tile);
+      }
+    }
+  }
+
   // The score product of a block, the output product of the block before it, and the softmax
   // between the two. kCut: some rows may not see some of the block's keys.
   template <bool kCut>
   __device__ __forceinline__ void AbsorbBlock(int block, Tile& tile) {
-    RowSoftmax& softmax = tile.softmax;
+    MultiplyBlock(block, tile);
+    FinishScores<kCut>(block, tile);
+    if constexpr (Traits::kLongOutput) {
+      WeighRowByRow<kCut>(block, tile);
+      AwaitOutput(tile);
+      PackProbs(tile);
+    } else if constexpr (kScoreKind == ScoreKind::kCapped) {
+      WithCappedUnit<kCut>(block, tile, [&](const auto& unit) { WeighTogether(unit, tile); });
+    } else {
+      RaiseMaxima(tile);
+      WeighTogether(Unit(args_), tile);
+    }
+  }
+
+  // Starts the score product of a block and the output product of the block before it; waits for
+  // the scores.
+  __device__ __forceinline__ void MultiplyBlock(int block, Tile& tile) {
     ptx::MbarrierWait(shared_.KFull(k_.stage()), k_.parity());
     AwaitTurn();
     MultiplyScores(tile.scores);
@@ -153,35 +184,74 @@ class Consumer {
     ptx::PinRegisters(tile.scores);
     FreeK();
     if (block == tile.block_begin) FreeQ();
-    FinishScores<kCut>(block, tile);
-    if constexpr (Traits::kLongOutput) {
-      WithUnit(tile, [&](const auto& unit) {
-        softmax.RaiseMax(0, tile.scores, unit, tile.correction);
-        softmax.Exponentiate(0, tile.scores, unit);
-        softmax.RaiseMax(1, tile.scores, unit, tile.correction);
-        softmax.Exponentiate(1, tile.scores, unit);
+  }
+
+  // The block's weights in `scores`, and the corrections. For a block without an output product
+  // before it, or with one that takes longer than this.
+  template <bool kCut>
+  __device__ __forceinline__ void WeighRowByRow(int block, Tile& tile) {
+    if constexpr (kScoreKind == ScoreKind::kCapped) {
+      WithCappedUnit<kCut>(block, tile, [&](const auto& unit) {
+        tile.softmax.Exponentiate(0, tile.scores, unit);
+        tile.softmax.Exponentiate(1, tile.scores, unit);
       });
-      AwaitOutput(tile);
-      PackProbs(tile);
     } else {
-      // The output product ends about when the maximum is known. With o at hand from there on, the
-      // rescaling of o and the packing of weights run in the shadow of the exponentials.
-      //
-      // The second row's maximum waits for the first's: found together, both would be known late,
-      // and the special-function unit, which is the last to finish, would start late.
-      WithUnit(tile, [&](const auto& unit) {
-        softmax.RaiseMax(0, tile.scores, unit, tile.correction);
-        if constexpr (Traits::kMaximaInTurn)
-          softmax.max[1] = ptx::After(softmax.max[1], softmax.max[0]);
-        softmax.RaiseMax(1, tile.scores, unit, tile.correction);
-      });
-      AwaitOutput(tile);
-      WithUnit(tile, [&](const auto& unit) {
-        softmax.Exponentiate(0, tile.scores, unit);
-        softmax.Exponentiate(1, tile.scores, unit);
-        PackProbs(tile);
-        Rescale(tile);
-      });
+      const Unit unit(args_);
+#pragma unroll
+      for (int r = 0; r < 2; ++r) {
+        tile.softmax.RaiseMax(r, tile.scores, unit, tile.correction);
+        tile.softmax.Exponentiate(r, tile.scores, unit);
+      }
+    }
+  }
+
+  // The maxima and corrections. The second row's maximum waits for the first's: found together,
+  // both would be known late, and the special-function unit, which is the last to finish, would
+  // start late.
+  __device__ __forceinline__ void RaiseMaxima(Tile& tile) {
+    RowSoftmax& softmax = tile.softmax;
+    const Unit unit(args_);
+    softmax.RaiseMax(0, tile.scores, unit, tile.correction);
+    if constexpr (Traits::kMaximaInTurn)
+      softmax.max[1] = ptx::After(softmax.max[1], softmax.max[0]);
+    softmax.RaiseMax(1, tile.scores, unit, tile.correction);
+  }
+
+  // Then the block's weights in `probs`, and `o` rescaled. The output product ends about when the
+  // maximum is known. With o at hand from there on, the rescaling of o and the packing of weights
+  // run in the shadow of the exponentials.
+  template <typename AnyUnit>
+  __device__ __forceinline__ void WeighTogether(const AnyUnit& unit, Tile& tile) {
+    AwaitOutput(tile);
+    tile.softmax.Exponentiate(0, tile.scores, unit);
+    tile.softmax.Exponentiate(1, tile.scores, unit);
+    PackProbs(tile);
+    Rescale(tile);
+  }
+
+  // With a softcap: finds the maxima and corrections, and calls `weigh` with the unit for the
+  // exponents. Most blocks of most warps need no other look at the products than the one for the
+  // maxima.
+  template <bool kCut, typename Weigh>
+  __device__ __forceinline__ void WithCappedUnit(int block, Tile& tile, Weigh weigh) {
+    RowSoftmax& softmax = tile.softmax;
+    const float old_max[2] = {softmax.max[0], softmax.max[1]};
+    const float own[2] = {softmax.OwnMax(0, tile.scores), softmax.OwnMax(1, tile.scores)};
+    bool near =
+        args_.cap.settles && __all_sync(0xffffffff, fmaxf(own[0], own[1]) < args_.cap.near_limit &&
+                                                        fminf(old_max[0], old_max[1]) >= 0.0f);
+    softmax.max[0] = softmax.MaxAcrossQuad(own[0]);
+    softmax.max[1] = softmax.MaxAcrossQuad(own[1]);
+    if (!near) near = LookAtProducts(kCut && IsCut(block, tile), old_max, tile);
+    const auto correct_and_weigh = [&](auto unit) {
+      softmax.Correct(0, old_max[0], unit, tile.correction);
+      softmax.Correct(1, old_max[1], unit, tile.correction);
+      weigh(unit);
+    };
+    if (near) {
+      correct_and_weigh(NearUnit(args_));
+    } else {
+      correct_and_weigh(Unit(args_));
     }
   }
 
@@ -196,50 +266,49 @@ class Consumer {
   // Options, and -inf for what rows may not see.
   template <bool kCut>
   __device__ __forceinline__ void FinishScores(int block, Tile& tile) {
-    if constexpr (kScoreKind == ScoreKind::kCapped) LookAtProducts(tile);
-    if constexpr (kScoreKind == ScoreKind::kFinished) ApplyOptions(block, tile.scores);
+    if constexpr (Traits::kScoreArrays && kCut) ApplyOptions(block, tile);
+    if constexpr (kScoreKind == ScoreKind::kCapped) {
+      if (kCut && IsCut(block, tile)) MakeFinite(tile.scores);
+    }
     if (kCut && block >= tile.blocks.whole_end) HideKeysOnTheRight(block, tile.scores);
     if (kCut && block < tile.blocks.whole_begin) HideKeysOnTheLeft(block, tile.scores);
   }
+  static __device__ __forceinline__ bool IsCut(int block, const Tile& tile) {
+    return block >= tile.blocks.whole_end || block < tile.blocks.whole_begin;
+  }
 
-  // Finds out whether CappedUnit<true> will do for all of a warp's products, and for the maxima so
-  // far, which are products that it did for. Where it will not, products of -inf become finite:
-  // from here on -inf means hidden.
-  __device__ __forceinline__ void LookAtProducts(Tile& tile) const {
-    const float limit = args_.cap.near_limit;
-    // Sums of squares first: they bound the products, and take half the time.
-    constexpr int kSums = 8;
-    float squares[kSums] = {};
-#pragma unroll
-    for (int i = 0; i < kBlockN / 2; ++i)
-      squares[i % kSums] = __fmaf_rn(tile.scores[i], tile.scores[i], squares[i % kSums]);
-    bool near = true;
-#pragma unroll
-    for (float sum : squares) near &= sum < limit * limit;
-    if (!__all_sync(0xffffffff, near)) {
-      float largest = 0.0f;
-#pragma unroll
-      for (int i = 0; i < kBlockN / 2; ++i) largest = fmaxf(largest, fabsf(tile.scores[i]));
-      near = largest < limit;
-    }
-    tile.near &= __all_sync(0xffffffff, near);
-    if (tile.near) return;
+  // A product of -inf is capped like any other, where a score of -inf is hidden.
+  static __device__ __forceinline__ void MakeFinite(float (&scores)[kBlockN / 2]) {
 #pragma unroll
     for (int i = 0; i < kBlockN / 2; ++i) {
-      if (tile.scores[i] == NegativeInfinity()) tile.scores[i] = kLowestFloat;
+      if (scores[i] == NegativeInfinity()) scores[i] = kLowestFloat;
     }
   }
 
-  // Calls `work` with the unit for the exponents of the block at hand.
-  template <typename Work>
-  __device__ __forceinline__ void WithUnit(const Tile& tile, Work work) const {
-    if constexpr (kScoreKind == ScoreKind::kCapped) {
-      if (tile.near) {
-        work(CappedUnit<true>(args_));
-        return;
+  // Whether NearUnit will do for all of a warp's products, and for the maxima before this block. In
+  // a block that is cut, -inf means hidden. From here on it does in every block.
+  __device__ __forceinline__ bool LookAtProducts(bool cut, const float (&old_max)[2],
+                                                 Tile& tile) const {
+    const float limit = args_.cap.near_limit;
+    RowSoftmax& softmax = tile.softmax;
+    float largest = 0.0f;
+#pragma unroll
+    for (int i = 0; i < kBlockN / 2; ++i) {
+      const bool hidden = cut && tile.scores[i] == NegativeInfinity();
+      largest = hidden ? largest : fmaxf(largest, fabsf(tile.scores[i]));
+    }
+#pragma unroll
+    for (float max : old_max)
+      largest = max == NegativeInfinity() ? largest : fmaxf(largest, fabsf(max));
+    const bool near = __all_sync(0xffffffff, largest < limit);
+    if (!near && !cut) {
+      MakeFinite(tile.scores);
+#pragma unroll
+      for (int r = 0; r < 2; ++r) {
+        softmax.max[r] = softmax.MaxAcrossQuad(softmax.OwnMax(r, tile.scores));
       }
     }
-    work(Unit(args_));
+    return near;
   }
 
   // Once the last output product is done: gives v back and stores the results.
@@ -339,18 +408,19 @@ class Consumer {
     }
   }
 
-  __device__ __forceinline__ void ApplyOptions(int block, float (&scores)[kBlockN / 2]) {
+  __device__ __forceinline__ void ApplyOptions(int block, Tile& tile) {
     if (!Work().HasRows(group_)) return;
-    const bool arrays = array_slots_.bytes() > 0;
+    const BlockClass c = tile.walk.ClassFor(group_);
+    const bool copied = array_slots_.BytesFor(c) > 0;
     const int slot = array_slots_.Slot(arrays_passed_);
-    if (arrays)
+    if (copied)
       ptx::MbarrierWait(shared_.ArrayFull(group_, slot), array_slots_.Parity(arrays_passed_));
     const ScorePlace place = {Work().batch, Work().head, Work().first_row + ThreadRow(),
                               FirstKey(block)};
     ScoreOptions<Traits>(args_, shared_.Arrays(group_) + slot * array_slots_.bytes(), array_slots_,
                          place)
-        .Apply(scores);
-    if (!arrays) return;
+        .Apply(c, tile.scores);
+    if (!copied) return;
     __syncwarp();
     if (threadIdx.x % 32 == 0) ptx::MbarrierArrive(shared_.ArrayFree(group_, slot));
     ++arrays_passed_;

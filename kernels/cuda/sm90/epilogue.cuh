@@ -109,7 +109,7 @@ __device__ __forceinline__ int ThreadRowInGroup() {
 // Turns this thread's accumulators into results, and stores lse; `unit` is that of the scores.
 template <int kHeadDimV, typename Unit>
 __device__ __forceinline__ void FinishRows(const AttentionParams& p, const Destination& to,
-                                           const Unit& unit, const RowSoftmax& state,
+                                           Unit unit, const RowSoftmax& state,
                                            float (&o)[kHeadDimV / 2]) {
   const float* const sink = p.sinks != nullptr ? p.sinks + to.head : nullptr;
   RowResult results[2];

@@ -15,7 +15,8 @@
 //
 // Barriers (mbarriers unless said otherwise), one of each a stage, and who arrives:
 //   work full       every lane of the scheduler
-//   work free       every consumer thread, once it has read what it wants
+//   work free       every consumer thread, and the array loader if there is one, once it has read
+//                   what it wants
 //   work wanted     producer, some blocks before the end of each tile (no stages)
 //   q full          producer, 1 + bytes; the TileWork can be read then too
 //   q free          every consumer warp, when its last score product of the tile is done

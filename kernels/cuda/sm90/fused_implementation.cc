@@ -14,13 +14,14 @@
 namespace attnd::cuda::sm90 {
 namespace {
 
-using LaunchFunction = cudaError_t (*)(const AttentionParams&, int, int*, cudaStream_t);
+using LaunchFunction = cudaError_t (*)(const AttentionParams&, int, const Workspace&, cudaStream_t);
 
 // One pair of widths and its kernels.
 struct Specialisation {
   std::int64_t head_dim;
   std::int64_t head_dim_v;
-  LaunchFunction launch[2][3];  // [bfloat16][ScoreKind]
+  TileShape shapes[5];          // [ScoreKind]
+  LaunchFunction launch[2][5];  // [bfloat16][ScoreKind]
 };
 
 template <int kHeadDim, int kHeadDimV>
@@ -29,12 +30,19 @@ constexpr Specialisation Specialise() {
   using enum ScoreKind;
   return {kHeadDim,
           kHeadDimV,
+          {kTileShape<kHeadDim, kHeadDimV, kRaw>, kTileShape<kHeadDim, kHeadDimV, kCapped>,
+           kTileShape<kHeadDim, kHeadDimV, kMasked>, kTileShape<kHeadDim, kHeadDimV, kFinished>,
+           kTileShape<kHeadDim, kHeadDimV, kFinishedMasked>},
           {{LaunchFusedAttention<kFloat16, kHeadDim, kHeadDimV, kRaw>,
             LaunchFusedAttention<kFloat16, kHeadDim, kHeadDimV, kCapped>,
-            LaunchFusedAttention<kFloat16, kHeadDim, kHeadDimV, kFinished>},
+            LaunchFusedAttention<kFloat16, kHeadDim, kHeadDimV, kMasked>,
+            LaunchFusedAttention<kFloat16, kHeadDim, kHeadDimV, kFinished>,
+            LaunchFusedAttention<kFloat16, kHeadDim, kHeadDimV, kFinishedMasked>},
            {LaunchFusedAttention<kBFloat16, kHeadDim, kHeadDimV, kRaw>,
             LaunchFusedAttention<kBFloat16, kHeadDim, kHeadDimV, kCapped>,
-            LaunchFusedAttention<kBFloat16, kHeadDim, kHeadDimV, kFinished>}}};
+            LaunchFusedAttention<kBFloat16, kHeadDim, kHeadDimV, kMasked>,
+            LaunchFusedAttention<kBFloat16, kHeadDim, kHeadDimV, kFinished>,
+            LaunchFusedAttention<kBFloat16, kHeadDim, kHeadDimV, kFinishedMasked>}}};
 }
 
 constexpr std::array kSpecialisations = {Specialise<64, 64>(),   Specialise<96, 96>(),
@@ -105,8 +113,22 @@ absl::Status Supports(const AttentionParams& p, const DeviceTraits& device) {
   return CheckLayout(p);
 }
 
+// The ticket comes first, then the classes of a mask's tiles.
+constexpr std::int64_t kTicketBytes = 16;
+
 std::int64_t WorkspaceBytes(const AttentionParams& p, const DeviceTraits& device) {
-  return TileBound(p) > device.num_multiprocessors ? kTicketBytes : 0;
+  const TileShape shape = Find(p)->shapes[static_cast<int>(ScoreKindOf(p))];
+  const std::int64_t class_bytes = DescribeTileClasses(p, shape).size();
+  return class_bytes > 0 || TileBound(p) > device.num_multiprocessors ? kTicketBytes + class_bytes
+                                                                      : 0;
+}
+
+Workspace DivideWorkspace(const AttentionParams& p, const ExecutionContext& context) {
+  auto* const memory = static_cast<std::byte*>(context.workspace);
+  const std::int64_t needed = WorkspaceBytes(p, context.device);
+  if (needed == 0 || context.workspace_bytes < needed) return {};
+  return {reinterpret_cast<int*>(memory),
+          needed > kTicketBytes ? reinterpret_cast<BlockClasses*>(memory + kTicketBytes) : nullptr};
 }
 
 absl::Status Run(const AttentionParams& p, const ExecutionContext& context) {
@@ -116,11 +138,9 @@ absl::Status Run(const AttentionParams& p, const ExecutionContext& context) {
     return absl::UnimplementedError("q: one batch entry for several sequences");
   if (p.cu_seqlens_k == nullptr && p.k.batch != p.batch_size)
     return absl::UnimplementedError("k: one batch entry for several sequences");
-  int* const ticket =
-      context.workspace_bytes >= kTicketBytes ? static_cast<int*>(context.workspace) : nullptr;
   const LaunchFunction launch =
       Find(p)->launch[p.q.dtype == DataType::kBFloat16][static_cast<int>(ScoreKindOf(p))];
-  RETURN_IF_CUDA_ERROR(launch(p, context.device.num_multiprocessors, ticket,
+  RETURN_IF_CUDA_ERROR(launch(p, context.device.num_multiprocessors, DivideWorkspace(p, context),
                               static_cast<cudaStream_t>(context.stream)));
   return absl::OkStatus();
 }

@@ -6,18 +6,10 @@
 #include <cstdint>
 
 #include "kernels/attention_params.h"
+#include "kernels/cuda/sm90/cap_constants.h"
+#include "kernels/cuda/sm90/tile_classes.h"
 
 namespace attnd::cuda::sm90 {
-
-// What CappedUnit multiplies by: see there.
-struct CapConstants {
-  static constexpr int kCoefficients = 5;
-  float coefficients[kCoefficients];  // of the capped score in units of log2, as an odd polynomial
-                                      // of a product
-  float near_limit;                   // smallest product that it is not for
-  float far_scale;                    // a product times this is 2 log2(e) * score / softcap
-  float limit;                        // softcap in units of log2
-};
 
 struct KernelArgs {
   // Dimensions (head_dim, seqlen, heads, batch); one box is one column chunk of a tile.
@@ -29,6 +21,7 @@ struct KernelArgs {
   CUtensorMap bias_map;  // only if copy_bias
   CUtensorMap mask_map;  // only if copy_mask
   AttentionParams p;
+  TileClasses classes;  // of p.mask
   // Tiles of one sequence length (no cu_seqlens_q): m_blocks * num_heads * batch_size of them. With
   // cu_seqlens_q the device counts them.
   int m_blocks = 0;

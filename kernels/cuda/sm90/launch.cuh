@@ -5,7 +5,6 @@
 
 #include "kernels/cuda/sm90/fused_attention.cuh"
 #include "kernels/cuda/sm90/fused_attention.h"
-#include "kernels/cuda/sm90/log2_units.h"
 #include "kernels/cuda/sm90/tensor_map.h"
 
 namespace attnd::cuda::sm90 {
@@ -31,24 +30,6 @@ inline TensorView AsConst(const MutableTensorView& view) {
           view.dim,  view.batch_stride, view.seq_stride, view.head_stride};
 }
 
-// tanh(y) / y as a polynomial of y^2 for |y| <= 3/4, minimax in relative error (5.7e-7), for y =
-// softmax_scale * product / softcap.
-inline CapConstants MakeCapConstants(const AttentionParams& p) {
-  constexpr double kTanh[CapConstants::kCoefficients] = {
-      9.9999943492e-1, -3.3328251529e-1, 1.3258983190e-1, -5.0056301793e-2, 1.2929631621e-2};
-  constexpr double kLargestNear = 0.75;
-  const double scale = static_cast<double>(p.softmax_scale) / p.softcap;
-  const double limit = static_cast<double>(p.softcap) * kLog2E;
-  CapConstants cap;
-  double factor = limit * scale;
-  for (int i = 0; i < CapConstants::kCoefficients; ++i, factor *= scale * scale)
-    cap.coefficients[i] = static_cast<float>(kTanh[i] * factor);
-  cap.near_limit = static_cast<float>(kLargestNear / scale);
-  cap.far_scale = static_cast<float>(2 * kLog2E * scale);
-  cap.limit = static_cast<float>(limit);
-  return cap;
-}
-
 // The bytes of a boolean mask as a bias of one byte an element.
 inline BiasView AsBytes(const MaskView& mask) {
   return {mask.data, mask.dtype,        mask.batch,       mask.heads,     mask.rows,
@@ -60,18 +41,19 @@ template <typename Traits>
 cudaError_t DescribeScoreArrays(const AttentionParams& p, KernelArgs* args) {
   const std::int64_t bias_bytes = SizeOf(p.bias.dtype);
   const BiasView mask = AsBytes(p.mask);
-  args->copy_bias = Traits::kScoreArrays && ScoreArrayCopyable(p.bias, bias_bytes, p.seqlen_q);
-  args->copy_mask = Traits::kScoreArrays && ScoreArrayCopyable(mask, 1, p.seqlen_q);
+  args->copy_bias = Traits::kFinishes && ScoreArrayCopyable(p.bias, bias_bytes, p.seqlen_q);
+  args->copy_mask = Traits::kMasks && ScoreArrayCopyable(mask, 1, p.seqlen_q);
+  const int bias_pitch =
+      p.bias.dtype == DataType::kFloat32 ? Traits::kWideBiasPitch : Traits::kBiasPitch;
   cudaError_t error = cudaSuccess;
-  if (args->copy_bias)
-    error = EncodeScoreMap(p.bias, bias_bytes, 64, Traits::kBlockN, &args->bias_map);
+  if (args->copy_bias) error = EncodeScoreMap(p.bias, bias_bytes, 64, bias_pitch, &args->bias_map);
   if (error == cudaSuccess && args->copy_mask)
-    error = EncodeScoreMap(mask, 1, 64, Traits::kBlockN, &args->mask_map);
+    error = EncodeScoreMap(mask, 1, 64, Traits::kMaskPitch, &args->mask_map);
   return error;
 }
 
 template <typename Traits>
-cudaError_t Launch(const AttentionParams& p, int* ticket, int num_multiprocessors,
+cudaError_t Launch(const AttentionParams& p, const Workspace& workspace, int num_multiprocessors,
                    cudaStream_t stream) {
   KernelArgs args;
   args.p = p;
@@ -80,7 +62,7 @@ cudaError_t Launch(const AttentionParams& p, int* ticket, int num_multiprocessor
   if (num_tiles == 0) return cudaSuccess;
   args.m_blocks = static_cast<int>(m_blocks);
   args.num_tiles = static_cast<int>(num_tiles);
-  if (Traits::kScoreKind == ScoreKind::kCapped) args.cap = MakeCapConstants(p);
+  if (Traits::kScoreKind == ScoreKind::kCapped) args.cap = MakeCapConstants<Traits::kCapTerms>(p);
   args.heads_per_section = HeadsPerSection(p);
   args.clear_v_tail =
       p.cu_seqlens_k != nullptr || p.lengths_k != nullptr || p.v.seqlen != p.seqlen_k;
@@ -99,10 +81,16 @@ cudaError_t Launch(const AttentionParams& p, int* ticket, int num_multiprocessor
     error = cudaFuncSetAttribute(FusedAttentionKernel<Traits>,
                                  cudaFuncAttributeMaxDynamicSharedMemorySize, Traits::kSharedBytes);
   }
-  const bool uneven = p.causal || p.cu_seqlens_q != nullptr || p.lengths_k != nullptr;
-  if (error == cudaSuccess && uneven && num_tiles > blocks && ticket != nullptr) {
-    args.ticket = ticket;
-    error = cudaMemsetAsync(ticket, 0, sizeof(int), stream);
+  if (error == cudaSuccess && Traits::kMasks && workspace.classes != nullptr) {
+    args.classes = DescribeTileClasses(p, Traits::kShape);
+    args.classes.memory = args.classes.size() > 0 ? workspace.classes : nullptr;
+    error = ClassifyTiles(p, Traits::kShape, args.classes, stream);
+  }
+  const bool uneven = p.causal || p.cu_seqlens_q != nullptr || p.lengths_k != nullptr ||
+                      args.classes.memory != nullptr;
+  if (error == cudaSuccess && uneven && num_tiles > blocks && workspace.ticket != nullptr) {
+    args.ticket = workspace.ticket;
+    error = cudaMemsetAsync(workspace.ticket, 0, sizeof(int), stream);
   }
   if (error != cudaSuccess) return error;
   FusedAttentionKernel<Traits><<<blocks, Traits::kThreads, Traits::kSharedBytes, stream>>>(args);
@@ -110,10 +98,10 @@ cudaError_t Launch(const AttentionParams& p, int* ticket, int num_multiprocessor
 }
 
 template <DataType kDtype, int kHeadDim, int kHeadDimV, ScoreKind kScoreKind>
-cudaError_t LaunchFusedAttention(const AttentionParams& p, int num_multiprocessors, int* ticket,
-                                 cudaStream_t stream) {
+cudaError_t LaunchFusedAttention(const AttentionParams& p, int num_multiprocessors,
+                                 const Workspace& workspace, cudaStream_t stream) {
   return Launch<typename ChooseTraits<kDtype, kHeadDim, kHeadDimV, kScoreKind>::Type>(
-      p, ticket, num_multiprocessors, stream);
+      p, workspace, num_multiprocessors, stream);
 }
 
 }  // namespace attnd::cuda::sm90

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernels/cuda/ptx/tma.cuh"
+#include "kernels/cuda/sm90/block_walk.cuh"
 #include "kernels/cuda/sm90/kernel_args.h"
 #include "kernels/cuda/sm90/shared_map.cuh"
 
@@ -39,23 +40,30 @@ class Producer {
   // Loads the tile's q and its key blocks from right to left, in the order in which the consumers
   // need them: the scores of a block come before the output of the block to its right.
   __device__ __forceinline__ void LoadTile(const TileWork& work) {
-    const int block_begin = work.block_begin;
-    const int block_end = work.block_end;
     k_row_ = work.k_row;
     k_batch_ = work.k_batch;
     kv_head_ = work.kv_head;
-    const int asking_block = min(block_end - 1, block_begin + kBlocksAhead);
-    for (int block = block_end - 1; block >= block_begin; --block) {
-      if (block == asking_block) ptx::MbarrierArrive(shared_.WorkWanted());
+    const int asking_block = min(work.block_end - 1, work.block_begin + kBlocksAhead);
+    bool asked = false;
+    int before = -1;  // the block before the one at hand; -1: none
+    BlockWalk<Traits> walk(args_, work, work.block_end);
+    for (;; walk.Step()) {
+      const int block = walk.block();
+      if (!asked && block <= asking_block) {
+        ptx::MbarrierArrive(shared_.WorkWanted());
+        asked = true;
+      }
       LoadK(block);
       // The first k comes before q, which may have to wait for the tile before this one.
-      if (block == block_end - 1) {
+      if (before < 0) {
         LoadQ(work);
       } else {
-        LoadV(block + 1);
+        LoadV(before);
       }
+      before = block;
+      if (walk.AtLast()) break;
     }
-    LoadV(block_begin);
+    LoadV(before);
   }
 
   __device__ __forceinline__ void AwaitFreeQ() {

@@ -18,20 +18,33 @@ struct RowSoftmax {
   // everything accumulated for the row so far; Exponentiate replaces them by their weights
   // exp(score - max).
   template <int kCount, typename Unit>
-  __device__ __forceinline__ void RaiseMax(int r, const float (&scores)[kCount], const Unit& unit,
+  __device__ __forceinline__ void RaiseMax(int r, const float (&scores)[kCount], Unit unit,
                                            float (&correction)[2]) {
     const float old_max = max[r];
+    max[r] = MaxAcrossQuad(OwnMax(r, scores));
+    Correct(r, old_max, unit, correction);
+  }
+
+  // RaiseMax in parts: this thread's share of the maximum, that of all four, and the factor.
+  template <int kCount>
+  __device__ __forceinline__ float OwnMax(int r, const float (&scores)[kCount]) const {
     // Two independent chains: one chain's latency would be longer than the issue time of both.
-    float part[2] = {old_max, old_max};
+    float part[2] = {max[r], max[r]};
 #pragma unroll
     for (int i = 2 * r; i < kCount; i += 4) {
       part[0] = fmaxf(part[0], scores[i]);
       part[1] = fmaxf(part[1], scores[i + 1]);
     }
-    max[r] = fmaxf(part[0], part[1]);
-    max[r] = fmaxf(max[r], __shfl_xor_sync(0xffffffff, max[r], 1));
-    max[r] = fmaxf(max[r], __shfl_xor_sync(0xffffffff, max[r], 2));
-    correction[r] = ptx::Exp2(unit.ExponentOfMax(old_max, unit.Reference(max[r])));
+    return fmaxf(part[0], part[1]);
+  }
+  static __device__ __forceinline__ float MaxAcrossQuad(float own) {
+    own = fmaxf(own, __shfl_xor_sync(0xffffffff, own, 1));
+    return fmaxf(own, __shfl_xor_sync(0xffffffff, own, 2));
+  }
+  template <typename Unit>
+  __device__ __forceinline__ void Correct(int r, float old_max, Unit unit, float (&correction)[2]) {
+    const float reference = unit.Reference(max[r]);
+    correction[r] = ptx::Exp2(unit.ExponentOfMax(old_max, reference));
     sum[r] *= correction[r];
   }
 

@@ -11,7 +11,9 @@ namespace attnd::cuda::sm90 {
 enum class ScoreKind {
   kRaw,       // nothing: the softmax takes raw products and scales them in the exponent
   kCapped,    // softcap alone: it takes raw products, too, and caps them in the exponent
-  kFinished,  // any options: it takes finished scores
+  kMasked,    // a boolean mask alone: it takes raw products, those that the mask hides as -inf
+  kFinished,  // other options without a mask: it takes finished scores
+  kFinishedMasked,  // any options: finished scores, those that the mask hides as -inf
 };
 
 // Whether CappedUnit's coefficients, up to softcap * (softmax_scale / softcap)^9, and the squares
@@ -23,10 +25,12 @@ ATTND_HOST_DEVICE bool ScalesInsideTheCap(const AttentionParams& p) {
 }
 
 ATTND_HOST_DEVICE ScoreKind ScoreKindOf(const AttentionParams& p) {
-  if (p.mask.data != nullptr || p.bias.data != nullptr || p.alibi_slopes != nullptr)
-    return ScoreKind::kFinished;
-  if (p.softcap > 0.0f) return ScalesInsideTheCap(p) ? ScoreKind::kCapped : ScoreKind::kFinished;
-  return NeedsFinishedScores(p) ? ScoreKind::kFinished : ScoreKind::kRaw;
+  const bool masked = p.mask.data != nullptr;
+  if (!NeedsFinishedScores(p)) return masked ? ScoreKind::kMasked : ScoreKind::kRaw;
+  if (masked) return ScoreKind::kFinishedMasked;
+  const bool softcap_alone =
+      p.softcap > 0.0f && p.bias.data == nullptr && p.alibi_slopes == nullptr;
+  return softcap_alone && ScalesInsideTheCap(p) ? ScoreKind::kCapped : ScoreKind::kFinished;
 }
 
 }  // namespace attnd::cuda::sm90

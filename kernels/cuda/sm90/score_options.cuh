@@ -35,11 +35,26 @@ class ScoreOptions {
                                           const ArraySlots<Traits>& slots, const ScorePlace& place)
       : args_(args),
         p_(args.p),
-        bias_(arrays + ThreadOffset() * (slots.bias_bytes() / Traits::kArrayElements)),
-        mask_(arrays + slots.bias_bytes() + ThreadOffset()),
+        bias_(arrays),
+        mask_(arrays + slots.bias_bytes() + ThreadOffset(Traits::kMaskPitch)),
         place_(place) {}
 
-  __device__ __forceinline__ void Apply(float (&scores)[kCount]) const {
+  // `c`: what the mask says of the block.
+  __device__ __forceinline__ void Apply(BlockClass c, float (&scores)[kCount]) const {
+    if constexpr (Traits::kFinishes) Finish(scores);
+    if constexpr (!Traits::kMasks) return;
+    if (c == BlockClass::kPartial) ApplyMask(scores);
+    if (c == BlockClass::kEmpty) {
+#pragma unroll
+      for (int i = 0; i < kCount; ++i) scores[i] = NegativeInfinity();
+    }
+  }
+
+ private:
+  using Stored = Element<Traits::kDtype>;
+
+  // Everything but the mask.
+  __device__ __forceinline__ void Finish(float (&scores)[kCount]) const {
     float factor = p_.softmax_scale;
     if (p_.softcap > 0.0f) {
       ScoreCap(p_.softmax_scale, p_.softcap).Apply(scores);
@@ -52,19 +67,15 @@ class ScoreOptions {
       for (int i = 0; i < kCount; ++i) scores[i] *= factor;
     }
     if (p_.alibi_slopes != nullptr) AddAlibi(scores);
-    if (p_.mask.data != nullptr) ApplyMask(scores);
   }
-
- private:
-  using Stored = Element<Traits::kDtype>;
 
   // Of this thread's first element among those of its warpgroup's block.
-  static __device__ __forceinline__ int ThreadOffset() {
-    return ThreadRowInGroup() * Traits::kBlockN + threadIdx.x % 4 * 2;
+  static __device__ __forceinline__ int ThreadOffset(int pitch) {
+    return ThreadRowInGroup() * pitch + threadIdx.x % 4 * 2;
   }
   // From there to the pair of elements that begins with score i.
-  static __device__ __forceinline__ int PairOffset(int i) {
-    return ScorePlace::InSecondRow(i) * 8 * Traits::kBlockN + ScorePlace::Column(i);
+  static __device__ __forceinline__ int PairOffset(int pitch, int i) {
+    return ScorePlace::InSecondRow(i) * 8 * pitch + ScorePlace::Column(i);
   }
 
   // scores = factor * scores + bias, rounded once.
@@ -78,9 +89,11 @@ class ScoreOptions {
     };
     if (p_.bias.dtype == DataType::kFloat32) {
       if (args_.copy_bias) {
+        constexpr int kPitch = Traits::kWideBiasPitch;
+        const std::uint32_t first = bias_ + 4 * ThreadOffset(kPitch);
 #pragma unroll
         for (int i = 0; i < kCount; i += 2) {
-          const float2 pair = ptx::LoadSharedFloat2(bias_ + 4 * PairOffset(i));
+          const float2 pair = ptx::LoadSharedFloat2(first + 4 * PairOffset(kPitch, i));
           scores[i] = add(scores[i], pair.x);
           scores[i + 1] = add(scores[i + 1], pair.y);
         }
@@ -88,9 +101,11 @@ class ScoreOptions {
         ForEachInMemory(static_cast<const float*>(p_.bias.data), p_.bias, scores, add);
       }
     } else if (args_.copy_bias) {
+      constexpr int kPitch = Traits::kBiasPitch;
+      const std::uint32_t first = bias_ + 2 * ThreadOffset(kPitch);
 #pragma unroll
       for (int i = 0; i < kCount; i += 2) {
-        const std::uint32_t pair = ptx::LoadShared32(bias_ + 2 * PairOffset(i));
+        const std::uint32_t pair = ptx::LoadShared32(first + 2 * PairOffset(kPitch, i));
         scores[i] = add(scores[i], static_cast<std::uint16_t>(pair));
         scores[i + 1] = add(scores[i + 1], static_cast<std::uint16_t>(pair >> 16));
       }
@@ -106,7 +121,7 @@ class ScoreOptions {
     if (args_.copy_mask) {
 #pragma unroll
       for (int i = 0; i < kCount; i += 2) {
-        const std::uint32_t pair = ptx::LoadShared16(mask_ + PairOffset(i));
+        const std::uint32_t pair = ptx::LoadShared16(mask_ + PairOffset(Traits::kMaskPitch, i));
         scores[i] = hide(scores[i], pair & 0xff);
         scores[i + 1] = hide(scores[i + 1], pair >> 8);
       }
@@ -159,8 +174,8 @@ class ScoreOptions {
 
   const KernelArgs& args_;
   const AttentionParams& p_;
-  const std::uint32_t bias_;  // shared memory: this thread's first element
-  const std::uint32_t mask_;
+  const std::uint32_t bias_;  // shared memory: the warpgroup's block
+  const std::uint32_t mask_;  // this thread's first element
   const ScorePlace place_;
 };
 

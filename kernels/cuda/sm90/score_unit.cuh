@@ -59,18 +59,27 @@ struct FinishedUnit {
   __device__ __forceinline__ float Natural(float max) const { return max; }
 };
 
-template <ScoreKind kKind>
+// The unit that is right for all scores of a kind.
+template <ScoreKind kKind, int kCapTerms>
 struct ScoreUnitOf;
-template <>
-struct ScoreUnitOf<ScoreKind::kRaw> {
+template <int kCapTerms>
+struct ScoreUnitOf<ScoreKind::kRaw, kCapTerms> {
   using Type = RawUnit;
 };
-template <>
-struct ScoreUnitOf<ScoreKind::kCapped> {
-  using Type = CappedUnit<false>;
+template <int kCapTerms>
+struct ScoreUnitOf<ScoreKind::kCapped, kCapTerms> {
+  using Type = CappedUnit<kCapTerms, false>;
 };
-template <>
-struct ScoreUnitOf<ScoreKind::kFinished> {
+template <int kCapTerms>
+struct ScoreUnitOf<ScoreKind::kMasked, kCapTerms> {
+  using Type = RawUnit;
+};
+template <int kCapTerms>
+struct ScoreUnitOf<ScoreKind::kFinished, kCapTerms> {
+  using Type = FinishedUnit;
+};
+template <int kCapTerms>
+struct ScoreUnitOf<ScoreKind::kFinishedMasked, kCapTerms> {
   using Type = FinishedUnit;
 };
 

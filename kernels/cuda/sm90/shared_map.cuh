@@ -31,7 +31,7 @@ class SharedMap {
   __device__ __forceinline__ void InitBarriers() const {
     for (int slot = 0; slot < Traits::kWorkSlots; ++slot) {
       ptx::MbarrierInit(WorkFull(slot), 32);
-      ptx::MbarrierInit(WorkFree(slot), 128 * Traits::kConsumers);
+      ptx::MbarrierInit(WorkFree(slot), 128 * Traits::kConsumers + (Traits::kScoreArrays ? 1 : 0));
     }
     ptx::MbarrierInit(WorkWanted(), 1);
     for (int stage = 0; stage < Traits::kQStages; ++stage) {

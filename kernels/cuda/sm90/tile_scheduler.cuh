@@ -67,7 +67,7 @@ class TileScheduler {
   __device__ __forceinline__ void Write(int batch, int head, int m_rank, int m_blocks,
                                         TileWork* work) const {
     const int m_block = args_.p.causal ? m_blocks - 1 - m_rank : m_rank;
-    TileWorkMaker<Traits>(args_.p, batch, head, m_block).Write(work);
+    TileWorkMaker<Traits>(args_, batch, head, m_block).Write(work);
   }
 
   __device__ __forceinline__ bool WriteFixedLengthTile(TileWork* work) const {

@@ -2,7 +2,9 @@
 // head_dim: docs/kernels-hopper.md.
 #pragma once
 
+#include "kernels/cuda/sm90/cap_constants.h"
 #include "kernels/cuda/sm90/score_kind.h"
+#include "kernels/cuda/sm90/tile_classes.h"
 #include "kernels/data_type.h"
 
 namespace attnd::cuda::sm90 {
@@ -25,6 +27,10 @@ struct TileTraits {
   static constexpr int kStages = kNumStages;  // k tiles held at a time, and as many of v
   static constexpr bool kPingPong = kTakesTurns;
   static constexpr ScoreKind kScoreKind = kKind;
+  static constexpr bool kFinishes =
+      kKind == ScoreKind::kFinished || kKind == ScoreKind::kFinishedMasked;
+  static constexpr bool kMasks = kKind == ScoreKind::kMasked || kKind == ScoreKind::kFinishedMasked;
+  static constexpr int kCapTerms = CapTerms(kElement);
   // With a second q tile at hand, the first score product of a tile runs while the results of the
   // tile before are stored.
   static constexpr bool kJoinTiles = kNumQStages > 1;
@@ -33,7 +39,7 @@ struct TileTraits {
   static constexpr bool kLongOutput = kVDim > 128;
   // Blocks that all rows see whole have a loop of their own. (Measured: +1 to 2 % where the loop
   // then is short; -3 % at 256.)
-  static constexpr bool kWholeBlocksApart = kKind != ScoreKind::kFinished && !kLongOutput;
+  static constexpr bool kWholeBlocksApart = !kFinishes && !kLongOutput;
   // The maximum of a thread's first row is found before that of its second. (Measured: +1 % on long
   // rows at 128, +3 to 4 % at 96, -1 % at 64.)
   static constexpr bool kMaximaInTurn = kQkDim > 64;
@@ -42,10 +48,13 @@ struct TileTraits {
   // kSharedBytes is checked below.
   static constexpr bool kStagedOutput = kJoinTiles;
 
+  static constexpr TileShape kShape = {kBlockM, kBlockN};
   static constexpr int kThreads = 128 * (kNumConsumers + 1);
   // 64 Ki registers: 128 * (producer + consumers * consumer) <= 65536, each a multiple of 8.
-  static constexpr int kProducerRegisters = kNumConsumers == 3 ? 32 : 40;
-  static constexpr int kConsumerRegisters = kNumConsumers == 3 ? 160 : 232;
+  // Whoever brings bias and mask needs more than 32.
+  static constexpr bool kScoreArrays = kFinishes || kMasks;
+  static constexpr int kProducerRegisters = kNumConsumers == 2 ? 40 : kScoreArrays ? 56 : 32;
+  static constexpr int kConsumerRegisters = kNumConsumers == 2 ? 232 : kScoreArrays ? 152 : 160;
 
   // Tiles lie in column chunks of one swizzle span, all rows of a chunk together.
   static constexpr int kQkSwizzleBytes = kQkDim % 64 == 0 ? 128 : 64;
@@ -56,14 +65,21 @@ struct TileTraits {
   static constexpr int kOutBytes = kStagedOutput ? kBlockM * kVDim * 2 : 0;
 
   static constexpr int kWorkSlots = 2;  // TileWorks: the tile at hand, and the next
-  static constexpr int kWorkBytes = 96;
+  static constexpr int kWorkBytes = 112;
   static constexpr int kSchedulerBytes = 12;
 
-  // Blocks of bias and mask that wait for a warpgroup: room for one of float32 and mask together,
-  // or for two of either 16-bit bias or mask.
-  static constexpr bool kScoreArrays = kKind == ScoreKind::kFinished;
-  static constexpr int kArrayElements = 64 * kBlockN;
-  static constexpr int kArrayBytes = kScoreArrays ? 5 * kArrayElements : 0;
+  // Blocks of bias and mask that wait for a warpgroup: room for two of the mask; for any options,
+  // for one of a float32 bias and mask together, or for two of a 16-bit bias. Their rows are copied
+  // longer than wanted where the 8 rows that a warp reads at a time would begin in the same banks.
+  static constexpr int kWideBiasPitch = kBlockN + 8;  // of float32
+  static constexpr int kBiasPitch = kBlockN;          // of 16 bits; an odd multiple of 16 is best
+  static constexpr int kMaskPitch = kBlockN % 32 == 0 ? kBlockN + 16 : kBlockN;
+  static constexpr int kWideBiasBytes = 64 * kWideBiasPitch * 4;
+  static constexpr int kBiasBytes = 64 * kBiasPitch * 2;
+  static constexpr int kMaskBytes = 64 * kMaskPitch;
+  static constexpr int kArrayBytes = kKind == ScoreKind::kMasked ? 2 * kMaskBytes
+                                     : kFinishes ? kWideBiasBytes + (kMasks ? kMaskBytes : 0)
+                                                 : 0;
   static constexpr int kArrayBarriers = kScoreArrays ? 2 * kNumConsumers : 0;
 
   static constexpr int kBarriers =
@@ -81,13 +97,13 @@ struct TileTraits {
 
   static_assert(kQkDim % 32 == 0 && kVDim % 32 == 0 && kBlockN % 16 == 0);
   static_assert(kQBytes % 1024 == 0 && kKBytes % 1024 == 0 && kVBytes % 1024 == 0 &&
-                kOutBytes % 1024 == 0 && kArrayElements % 128 == 0);
+                kOutBytes % 1024 == 0 && kWideBiasBytes % 128 == 0 && kBiasBytes % 128 == 0 &&
+                kMaskBytes % 128 == 0);
   static_assert(kSharedBytes <= 232448, "more than a block may have");
 };
 
 // The specialisation for each pair of widths and kind of scores: warpgroups, keys, q stages, k and
-// v stages, ping-pong. Key counts that are odd multiples of 16 spread the rows of a bias over the
-// banks of shared memory.
+// v stages, ping-pong.
 template <DataType kDtype, int kHeadDim, int kHeadDimV, ScoreKind kScoreKind>
 struct ChooseTraits;
 template <DataType kDtype>
@@ -99,8 +115,16 @@ struct ChooseTraits<kDtype, 64, 64, ScoreKind::kCapped> {
   using Type = TileTraits<kDtype, 64, 64, 3, 128, 2, 2, true, ScoreKind::kCapped>;
 };
 template <DataType kDtype>
+struct ChooseTraits<kDtype, 64, 64, ScoreKind::kMasked> {
+  using Type = TileTraits<kDtype, 64, 64, 3, 112, 2, 2, true, ScoreKind::kMasked>;
+};
+template <DataType kDtype>
 struct ChooseTraits<kDtype, 64, 64, ScoreKind::kFinished> {
   using Type = TileTraits<kDtype, 64, 64, 2, 112, 1, 2, true, ScoreKind::kFinished>;
+};
+template <DataType kDtype>
+struct ChooseTraits<kDtype, 64, 64, ScoreKind::kFinishedMasked> {
+  using Type = TileTraits<kDtype, 64, 64, 2, 112, 1, 2, true, ScoreKind::kFinishedMasked>;
 };
 template <DataType kDtype>
 struct ChooseTraits<kDtype, 96, 96, ScoreKind::kRaw> {
@@ -111,8 +135,16 @@ struct ChooseTraits<kDtype, 96, 96, ScoreKind::kCapped> {
   using Type = TileTraits<kDtype, 96, 96, 2, 128, 2, 2, true, ScoreKind::kCapped>;
 };
 template <DataType kDtype>
+struct ChooseTraits<kDtype, 96, 96, ScoreKind::kMasked> {
+  using Type = TileTraits<kDtype, 96, 96, 2, 128, 2, 2, true, ScoreKind::kMasked>;
+};
+template <DataType kDtype>
 struct ChooseTraits<kDtype, 96, 96, ScoreKind::kFinished> {
   using Type = TileTraits<kDtype, 96, 96, 2, 112, 1, 2, true, ScoreKind::kFinished>;
+};
+template <DataType kDtype>
+struct ChooseTraits<kDtype, 96, 96, ScoreKind::kFinishedMasked> {
+  using Type = TileTraits<kDtype, 96, 96, 2, 112, 1, 2, true, ScoreKind::kFinishedMasked>;
 };
 template <DataType kDtype>
 struct ChooseTraits<kDtype, 128, 128, ScoreKind::kRaw> {
@@ -123,8 +155,16 @@ struct ChooseTraits<kDtype, 128, 128, ScoreKind::kCapped> {
   using Type = TileTraits<kDtype, 128, 128, 2, 128, 2, 2, true, ScoreKind::kCapped>;
 };
 template <DataType kDtype>
+struct ChooseTraits<kDtype, 128, 128, ScoreKind::kMasked> {
+  using Type = TileTraits<kDtype, 128, 128, 2, 128, 1, 2, true, ScoreKind::kMasked>;
+};
+template <DataType kDtype>
 struct ChooseTraits<kDtype, 128, 128, ScoreKind::kFinished> {
   using Type = TileTraits<kDtype, 128, 128, 2, 112, 1, 2, true, ScoreKind::kFinished>;
+};
+template <DataType kDtype>
+struct ChooseTraits<kDtype, 128, 128, ScoreKind::kFinishedMasked> {
+  using Type = TileTraits<kDtype, 128, 128, 2, 112, 1, 2, true, ScoreKind::kFinishedMasked>;
 };
 template <DataType kDtype>
 struct ChooseTraits<kDtype, 192, 128, ScoreKind::kRaw> {
@@ -135,8 +175,16 @@ struct ChooseTraits<kDtype, 192, 128, ScoreKind::kCapped> {
   using Type = TileTraits<kDtype, 192, 128, 2, 128, 1, 2, true, ScoreKind::kCapped>;
 };
 template <DataType kDtype>
+struct ChooseTraits<kDtype, 192, 128, ScoreKind::kMasked> {
+  using Type = TileTraits<kDtype, 192, 128, 2, 112, 1, 2, true, ScoreKind::kMasked>;
+};
+template <DataType kDtype>
 struct ChooseTraits<kDtype, 192, 128, ScoreKind::kFinished> {
   using Type = TileTraits<kDtype, 192, 128, 2, 80, 1, 2, true, ScoreKind::kFinished>;
+};
+template <DataType kDtype>
+struct ChooseTraits<kDtype, 192, 128, ScoreKind::kFinishedMasked> {
+  using Type = TileTraits<kDtype, 192, 128, 2, 80, 1, 2, true, ScoreKind::kFinishedMasked>;
 };
 template <DataType kDtype>
 struct ChooseTraits<kDtype, 192, 192, ScoreKind::kRaw> {
@@ -147,8 +195,16 @@ struct ChooseTraits<kDtype, 192, 192, ScoreKind::kCapped> {
   using Type = TileTraits<kDtype, 192, 192, 2, 112, 1, 2, true, ScoreKind::kCapped>;
 };
 template <DataType kDtype>
+struct ChooseTraits<kDtype, 192, 192, ScoreKind::kMasked> {
+  using Type = TileTraits<kDtype, 192, 192, 2, 96, 1, 2, true, ScoreKind::kMasked>;
+};
+template <DataType kDtype>
 struct ChooseTraits<kDtype, 192, 192, ScoreKind::kFinished> {
   using Type = TileTraits<kDtype, 192, 192, 2, 80, 1, 2, true, ScoreKind::kFinished>;
+};
+template <DataType kDtype>
+struct ChooseTraits<kDtype, 192, 192, ScoreKind::kFinishedMasked> {
+  using Type = TileTraits<kDtype, 192, 192, 2, 80, 1, 2, true, ScoreKind::kFinishedMasked>;
 };
 template <DataType kDtype>
 struct ChooseTraits<kDtype, 256, 256, ScoreKind::kRaw> {
@@ -159,8 +215,16 @@ struct ChooseTraits<kDtype, 256, 256, ScoreKind::kCapped> {
   using Type = TileTraits<kDtype, 256, 256, 2, 80, 1, 2, false, ScoreKind::kCapped>;
 };
 template <DataType kDtype>
+struct ChooseTraits<kDtype, 256, 256, ScoreKind::kMasked> {
+  using Type = TileTraits<kDtype, 256, 256, 2, 64, 1, 2, false, ScoreKind::kMasked>;
+};
+template <DataType kDtype>
 struct ChooseTraits<kDtype, 256, 256, ScoreKind::kFinished> {
   using Type = TileTraits<kDtype, 256, 256, 2, 48, 1, 2, false, ScoreKind::kFinished>;
+};
+template <DataType kDtype>
+struct ChooseTraits<kDtype, 256, 256, ScoreKind::kFinishedMasked> {
+  using Type = TileTraits<kDtype, 256, 256, 2, 48, 1, 2, false, ScoreKind::kFinishedMasked>;
 };
 
 }  // namespace attnd::cuda::sm90

@@ -1,6 +1,7 @@
 // One tile of work, as the scheduler warp hands it to the producer and the consumers.
 #pragma once
 
+#include "kernels/cuda/sm90/kernel_args.h"
 #include "kernels/cuda/sm90/limits.h"
 #include "kernels/sequence_bounds.h"
 
@@ -45,6 +46,8 @@ struct alignas(16) TileWork {
 
   GroupBlocks groups[3];
 
+  const BlockClasses* classes;  // of the mask, for each key block; nullptr: unknown
+
   __device__ __forceinline__ bool HasKeys() const { return block_begin < block_end; }
   // Whether any of a consumer warpgroup's rows are within the sequence's length. Nobody looks at
   // the scores of one without.
@@ -59,10 +62,15 @@ inline constexpr int kNoLimitEnd = 1 << 30;
 template <typename Traits>
 class TileWorkMaker {
  public:
-  __device__ __forceinline__ TileWorkMaker(const AttentionParams& p, int batch, int head,
-                                           int m_block)
-      : p_(p), batch_(batch), head_(head), first_row_(m_block * Traits::kBlockM) {
-    const SequenceBounds s = BoundsOf(p, batch);
+  __device__ __forceinline__ TileWorkMaker(const KernelArgs& args, int batch, int head, int m_block)
+      : p_(args.p),
+        classes_(!Traits::kMasks || args.classes.memory == nullptr
+                     ? nullptr
+                     : args.classes.Row(batch, head, m_block)),
+        batch_(batch),
+        head_(head),
+        first_row_(m_block * Traits::kBlockM) {
+    const SequenceBounds s = BoundsOf(p_, batch);
     seqlen_q_ = static_cast<int>(s.seqlen_q);
     seqlen_k_ = static_cast<int>(s.seqlen_k);
   }
@@ -88,12 +96,18 @@ class TileWorkMaker {
     const int tile_begin = __shfl_sync(0xffffffff, begin, kTile);
     const int tile_end = __shfl_sync(0xffffffff, end, 4 + kTile);
     const bool has_keys = first_row_ < seqlen_q_ && tile_begin < tile_end;
-    const int block_begin = has_keys ? tile_begin / Traits::kBlockN : 0;
-    const int block_end = has_keys ? RoundUp(tile_end) : 0;
+    int block_begin = has_keys ? tile_begin / Traits::kBlockN : 0;
+    int block_end = has_keys ? RoundUp(tile_end) : 0;
+    if constexpr (Traits::kMasks) {
+      if (classes_ != nullptr) TrimToMask(&block_begin, &block_end);
+    }
     if (group < Traits::kConsumers) {
       GroupBlocks& blocks = work->groups[group];
       // A warpgroup without rows passes over all blocks but one, whose products nobody looks at.
-      const int seen_end = 64 * group > last ? 0 : max(RoundUp(end), block_end - kSkippedEarly);
+      // Where a mask hides blocks it passes over none: it could not tell how many there are.
+      const int seen_end = Traits::kMasks && classes_ != nullptr ? block_end
+                           : 64 * group > last                   ? 0
+                                               : max(RoundUp(end), block_end - kSkippedEarly);
       if (part == kEnd) blocks.end = max(seen_end, block_begin + 1);
       if (part == kWholeBegin) blocks.whole_begin = RoundUp(begin);
       if (part == kWholeEnd) blocks.whole_end = end / Traits::kBlockN;
@@ -104,6 +118,7 @@ class TileWorkMaker {
       work->keys_begin = keys_begin;
       work->keys_end = keys_end;
       work->seqlen_k = seqlen_k_;
+      if constexpr (Traits::kMasks) work->classes = classes_;
       WritePlaces(work);
     }
   }
@@ -111,6 +126,23 @@ class TileWorkMaker {
  private:
   static __device__ __forceinline__ int RoundUp(int key) {
     return (key + Traits::kBlockN - 1) / Traits::kBlockN;
+  }
+
+  // Leaves out blocks at both ends that the mask hides from the whole tile. Both ends 0: all.
+  __device__ __forceinline__ void TrimToMask(int* begin, int* end) const {
+    const int lane = threadIdx.x % 32;
+    int first = *end;
+    int last = *begin - 1;
+    for (int base = *begin; base < *end; base += 32) {
+      const int block = base + lane;
+      const unsigned seen =
+          __ballot_sync(0xffffffff, block < *end && !classes_[min(block, *end - 1)].empty());
+      if (seen == 0) continue;
+      first = min(first, base + __ffs(static_cast<int>(seen)) - 1);
+      last = base + 31 - __clz(static_cast<int>(seen));
+    }
+    *begin = first <= last ? first : 0;
+    *end = first <= last ? last + 1 : 0;
   }
 
   // VisibleKeys of the first row before its ends are clamped to the sequence: both move by one key
@@ -143,6 +175,7 @@ class TileWorkMaker {
   }
 
   const AttentionParams& p_;
+  const BlockClasses* const classes_;
   const int batch_;
   const int head_;
   const int first_row_;

@@ -3,10 +3,16 @@
 namespace attnd::cuda::sm90 {
 
 template cudaError_t LaunchFusedAttention<DataType::kBFloat16, 192, 192, ScoreKind::kRaw>(
-    const AttentionParams&, int, int*, cudaStream_t);
+    const AttentionParams&, int, const Workspace&, cudaStream_t);
 template cudaError_t LaunchFusedAttention<DataType::kBFloat16, 192, 192, ScoreKind::kCapped>(
-    const AttentionParams&, int, int*, cudaStream_t);
+    const AttentionParams&, int, const Workspace&, cudaStream_t);
+template cudaError_t LaunchFusedAttention<DataType::kBFloat16, 192, 192, ScoreKind::kMasked>(
+    const AttentionParams&, int, const Workspace&, cudaStream_t);
 template cudaError_t LaunchFusedAttention<DataType::kBFloat16, 192, 192, ScoreKind::kFinished>(
-    const AttentionParams&, int, int*, cudaStream_t);
+    const AttentionParams&, int, const Workspace&, cudaStream_t);
+template cudaError_t LaunchFusedAttention<DataType::kBFloat16, 192, 192,
+                                          ScoreKind::kFinishedMasked>(const AttentionParams&, int,
+                                                                      const Workspace&,
+                                                                      cudaStream_t);
 
 }  // namespace attnd::cuda::sm90

@@ -3,10 +3,14 @@
 namespace attnd::cuda::sm90 {
 
 template cudaError_t LaunchFusedAttention<DataType::kFloat16, 96, 96, ScoreKind::kRaw>(
-    const AttentionParams&, int, int*, cudaStream_t);
+    const AttentionParams&, int, const Workspace&, cudaStream_t);
 template cudaError_t LaunchFusedAttention<DataType::kFloat16, 96, 96, ScoreKind::kCapped>(
-    const AttentionParams&, int, int*, cudaStream_t);
+    const AttentionParams&, int, const Workspace&, cudaStream_t);
+template cudaError_t LaunchFusedAttention<DataType::kFloat16, 96, 96, ScoreKind::kMasked>(
+    const AttentionParams&, int, const Workspace&, cudaStream_t);
 template cudaError_t LaunchFusedAttention<DataType::kFloat16, 96, 96, ScoreKind::kFinished>(
-    const AttentionParams&, int, int*, cudaStream_t);
+    const AttentionParams&, int, const Workspace&, cudaStream_t);
+template cudaError_t LaunchFusedAttention<DataType::kFloat16, 96, 96, ScoreKind::kFinishedMasked>(
+    const AttentionParams&, int, const Workspace&, cudaStream_t);
 
 }  // namespace attnd::cuda::sm90
