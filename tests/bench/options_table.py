@@ -22,9 +22,22 @@ def chequerboard(seqlen):
     return ((block[:, None] + block) % 2 == 0)[None, None]
 
 
+def documents(seqlen, count):
+    """Each position sees those of its own document."""
+    document = torch.arange(seqlen, device="cuda") * count // seqlen
+    return (document[:, None] == document)[None, None]
+
+
+def padding(batch, seqlen):
+    """The keys of sequence b end at an even share of seqlen between a quarter and the whole."""
+    shares = torch.linspace(0.25, 1.0, batch, device="cuda")
+    ends = (shares * seqlen).long()
+    return (torch.arange(seqlen, device="cuda") < ends[:, None])[:, None, None]
+
+
 def variants_of(problem):
     """name -> Options. A mask serves all heads, a bias all sequences, a sink weighs about as much
-    as all keys."""
+    as all keys. attnd mask hides nothing."""
     causal, heads, seqlen = problem.causal, problem.heads, problem.seqlen
     slopes = 2.0 ** (-8.0 * torch.arange(1, heads + 1, device="cuda") / heads)
     all_true = torch.ones(1, 1, seqlen, seqlen, device="cuda", dtype=torch.bool)
@@ -37,6 +50,8 @@ def variants_of(problem):
         "attnd sinks": Options(causal=causal, sinks=sinks),
         "attnd mask": Options(causal=causal, mask=all_true),
         "attnd blocks": Options(causal=causal, mask=chequerboard(seqlen)),
+        "attnd documents": Options(causal=causal, mask=documents(seqlen, 8)),
+        "attnd padding": Options(causal=causal, mask=padding(problem.batch, seqlen)),
         "attnd bias16": Options(causal=causal, bias=bias.to(getattr(torch, problem.dtype))),
         "attnd bias32": Options(causal=causal, bias=bias),
     }
@@ -67,9 +82,10 @@ def option_contenders(problem, variants, order, library):
 
 def array_gbps(problem, options, ms):
     """GB/s of the mask or bias, counting each element once for every sequence, and head if it has
-    heads, that sees it; None without one."""
+    heads, that sees it, though blocks that a mask hides or shows whole are read once for all; None
+    without one, or one for all queries."""
     array = options.mask if options.mask is not None else options.bias
-    if array is None:
+    if array is None or array.shape[2] == 1:
         return None
     pairs = triangle_pairs(problem.seqlen) if problem.causal else problem.pairs
     return problem.batch * array.shape[1] * pairs * array.element_size() / ms / 1e6
@@ -84,7 +100,7 @@ def _add_variant_rows(problem, variants, row, report, order):
         rates[name] = array_gbps(problem, variants[name], result.ms) if name in variants else None
         cost = f"{costs[name]:5.3f} of plain" if costs[name] is not None else "no plain figure"
         rate = f"  {rates[name]:6.0f} GB/s of the array" if rates[name] is not None else ""
-        lines.append(f"  {name:14} {result.ms:7.4f} ms  {cost}{rate}")
+        lines.append(f"  {name:15} {result.ms:7.4f} ms  {cost}{rate}")
     report.add("options", problem, row, "", order=order, cost=costs, array_gbps=rates)
     print(*lines, sep="\n")
 
