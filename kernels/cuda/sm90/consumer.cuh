@@ -164,9 +164,12 @@ class Consumer {
       AwaitOutput(tile);
       PackProbs(tile);
     } else if constexpr (kScoreKind == ScoreKind::kCapped) {
-      WithCappedUnit<kCut>(block, tile, [&](const auto& unit) { WeighTogether(unit, tile); });
+      const bool near = RaiseMaximaOfProducts<kCut>(block, tile);
+      AwaitOutput(tile);
+      WithCappedUnit(near, [&](const auto& unit) { WeighTogether(unit, tile); });
     } else {
       RaiseMaxima(tile);
+      AwaitOutput(tile);
       WeighTogether(Unit(args_), tile);
     }
   }
@@ -191,7 +194,8 @@ class Consumer {
   template <bool kCut>
   __device__ __forceinline__ void WeighRowByRow(int block, Tile& tile) {
     if constexpr (kScoreKind == ScoreKind::kCapped) {
-      WithCappedUnit<kCut>(block, tile, [&](const auto& unit) {
+      const bool near = RaiseMaximaOfProducts<kCut>(block, tile);
+      WithCappedUnit(near, [&](const auto& unit) {
         tile.softmax.Exponentiate(0, tile.scores, unit);
         tile.softmax.Exponentiate(1, tile.scores, unit);
       });
@@ -221,19 +225,18 @@ class Consumer {
   // maximum is known. With o at hand from there on, the rescaling of o and the packing of weights
   // run in the shadow of the exponentials.
   template <typename AnyUnit>
-  __device__ __forceinline__ void WeighTogether(const AnyUnit& unit, Tile& tile) {
-    AwaitOutput(tile);
+  static __device__ __forceinline__ void WeighTogether(const AnyUnit& unit, Tile& tile) {
     tile.softmax.Exponentiate(0, tile.scores, unit);
     tile.softmax.Exponentiate(1, tile.scores, unit);
     PackProbs(tile);
     Rescale(tile);
   }
 
-  // With a softcap: finds the maxima and corrections, and calls `weigh` with the unit for the
-  // exponents. Most blocks of most warps need no other look at the products than the one for the
+  // With a softcap: the maxima and corrections, and whether NearUnit will do for the exponents of
+  // this warp. Most blocks of most warps need no other look at the products than the one for the
   // maxima.
-  template <bool kCut, typename Weigh>
-  __device__ __forceinline__ void WithCappedUnit(int block, Tile& tile, Weigh weigh) {
+  template <bool kCut>
+  __device__ __forceinline__ bool RaiseMaximaOfProducts(int block, Tile& tile) {
     RowSoftmax& softmax = tile.softmax;
     const float old_max[2] = {softmax.max[0], softmax.max[1]};
     const float own[2] = {softmax.OwnMax(0, tile.scores), softmax.OwnMax(1, tile.scores)};
@@ -243,15 +246,21 @@ class Consumer {
     softmax.max[0] = softmax.MaxAcrossQuad(own[0]);
     softmax.max[1] = softmax.MaxAcrossQuad(own[1]);
     if (!near) near = LookAtProducts(kCut && IsCut(block, tile), old_max, tile);
-    const auto correct_and_weigh = [&](auto unit) {
+    WithCappedUnit(near, [&](const auto& unit) {
       softmax.Correct(0, old_max[0], unit, tile.correction);
       softmax.Correct(1, old_max[1], unit, tile.correction);
-      weigh(unit);
-    };
+    });
+    return near;
+  }
+
+  // Calls `work` with the unit for the exponents of the block at hand. A warp takes its branch
+  // alone: nothing in `work` may concern the warpgroup, as products and the waits for them do.
+  template <typename Work>
+  __device__ __forceinline__ void WithCappedUnit(bool near, Work work) const {
     if (near) {
-      correct_and_weigh(NearUnit(args_));
+      work(NearUnit(args_));
     } else {
-      correct_and_weigh(Unit(args_));
+      work(Unit(args_));
     }
   }
 
