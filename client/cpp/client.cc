@@ -132,7 +132,8 @@ absl::StatusOr<MergeReply> ReceiveMergeResponse(grpc::ByteBuffer& message,
                      " of lse, the result has ", expected.out, " and ", expected.lse));
   }
   MergeReply reply{.out = TensorBytes::Allocate(expected.out),
-                   .lse = TensorBytes::Allocate(expected.lse)};
+                   .lse = TensorBytes::Allocate(expected.lse),
+                   .timings = parts->timings};
   absl::Status status = internal::CopyBytes(message, parts->out, reply.out.bytes());
   status.Update(internal::CopyBytes(message, parts->lse, reply.lse.bytes()));
   if (!status.ok()) return status;

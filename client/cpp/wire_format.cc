@@ -43,11 +43,11 @@ bool LocateBytes(CodedInputStream& in, BytesField& field) {
   return in.Skip(static_cast<int>(size));
 }
 
-bool ReadResult(CodedInputStream& in, v1::AttendResult& result) {
+bool ReadMessage(CodedInputStream& in, google::protobuf::MessageLite& message) {
   std::uint32_t size = 0;
   std::string bytes;
   return in.ReadVarint32(&size) && size <= INT32_MAX && in.ReadString(&bytes, size) &&
-         result.MergeFromString(bytes);
+         message.MergeFromString(bytes);
 }
 
 // Calls `read_field(tag)` for every field up to the limit of `in`; it says whether it read the
@@ -130,7 +130,7 @@ absl::StatusOr<AttendResponseParts> ParseAttendResponse(grpc::ByteBuffer& messag
     if (!IsLengthDelimited(tag)) return std::nullopt;
     switch (WireFormatLite::GetTagFieldNumber(tag)) {
       case v1::AttendResponse::kResultFieldNumber:
-        return ReadResult(in, parts.result);
+        return ReadMessage(in, parts.result);
       case v1::AttendResponse::kOutFieldNumber:
         return LocateBytes(in, parts.out);
       case v1::AttendResponse::kLseFieldNumber:
@@ -153,7 +153,7 @@ absl::StatusOr<StreamResponseParts> ParseStreamResponse(grpc::ByteBuffer& messag
     if (!IsLengthDelimited(tag)) return std::nullopt;
     switch (WireFormatLite::GetTagFieldNumber(tag)) {
       case v1::AttendStreamResponse::kResultFieldNumber:
-        return ReadResult(in, parts.result.emplace());
+        return ReadMessage(in, parts.result.emplace());
       case v1::AttendStreamResponse::kChunkFieldNumber: {
         std::uint32_t size = 0;
         if (!in.ReadVarint32(&size) || size > INT32_MAX) return false;
@@ -181,6 +181,8 @@ absl::StatusOr<MergeResponseParts> ParseMergeResponse(grpc::ByteBuffer& message)
         return LocateBytes(in, parts.out);
       case v1::MergeResponse::kLseFieldNumber:
         return LocateBytes(in, parts.lse);
+      case v1::MergeResponse::kTimingsFieldNumber:
+        return ReadMessage(in, parts.timings);
       default:
         return std::nullopt;
     }

@@ -69,6 +69,7 @@ struct StreamResponseParts {
 struct MergeResponseParts {
   BytesField out;
   BytesField lse;
+  v1::Timings timings;
 };
 
 // Internal if the bytes are not such a message.

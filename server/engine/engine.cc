@@ -60,8 +60,12 @@ absl::Status Explained(const absl::Status& refusal, const AttentionPlan& plan) {
 
 class HostMerge : public MergeJob {
  public:
-  HostMerge(const MergeParams& params, Device* host, const Clock* clock, Reservation reservation)
-      : params_(params), host_(host), clock_(clock), reservation_(std::move(reservation)) {}
+  HostMerge(const MergeParams& params, Device* host, const Clock* clock, Admitted admitted)
+      : params_(params),
+        host_(host),
+        clock_(clock),
+        reservation_(std::move(admitted.reservation)),
+        seconds_{.queue = absl::ToDoubleSeconds(admitted.waited), .stages = {}} {}
 
   absl::Status Run(const CallControl& control) override {
     const auto check = [&] { return control.Check(clock_->Now()); };
@@ -73,14 +77,17 @@ class HostMerge : public MergeJob {
       return WithoutExceptions(
           [&] { return ComputeUnlessStopped(context, MergeFlops(params_), check, merge); });
     };
-    return host_->Run(work, check).status();
+    ASSIGN_OR_RETURN(seconds_.stages, host_->Run(work, check));
+    return absl::OkStatus();
   }
+  const JobSeconds& seconds() const override { return seconds_; }
 
  private:
   const MergeParams params_;
   Device* const host_;
   const Clock* const clock_;
   const Reservation reservation_;
+  JobSeconds seconds_;
 };
 
 class EngineImpl : public Engine {
@@ -152,8 +159,7 @@ class EngineImpl : public Engine {
         [] { return absl::OkStatus(); },
         [this, params, admitted = std::move(admitted)](absl::StatusOr<Admitted> result) {
           if (!result.ok()) return admitted(result.status());
-          admitted(std::make_unique<HostMerge>(params, &host(), &clock_,
-                                               std::move(result->reservation)));
+          admitted(std::make_unique<HostMerge>(params, &host(), &clock_, *std::move(result)));
         });
   }
 

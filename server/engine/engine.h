@@ -59,6 +59,7 @@ class MergeJob {
   // Merges on this thread; blocks only as long as that takes. Errors: DeadlineExceeded and
   // Cancelled, also while it merges, and then the output is incomplete; those of the device.
   virtual absl::Status Run(const CallControl& control) = 0;
+  virtual const JobSeconds& seconds() const = 0;  // complete once it has run
 };
 
 struct EngineOptions {

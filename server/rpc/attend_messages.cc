@@ -8,6 +8,7 @@
 #include "kernels/status_macros.h"
 #include "server/rpc/error_details.h"
 #include "server/rpc/proto_enums.h"
+#include "server/rpc/server_timing.h"
 #include "server/rpc/wire_reader.h"
 #include "server/rpc/wire_writer.h"
 
@@ -167,12 +168,7 @@ v1::AttendResult MakeAttendResult(const AttentionJob& job, double copy_seconds,
     to.set_nonfinite_k(from->nonfinite_k);
     to.set_nonfinite_v(from->nonfinite_v);
   }
-  v1::Timings& timings = *result.mutable_timings();
-  timings.set_queue_seconds(job.seconds().queue);
-  timings.set_copy_in_seconds(copy_seconds + job.seconds().stages.copy_in);
-  timings.set_compute_seconds(job.seconds().stages.compute);
-  timings.set_copy_out_seconds(job.seconds().stages.copy_out);
-  timings.set_total_seconds(total_seconds);
+  *result.mutable_timings() = MakeTimings(job.seconds(), copy_seconds, total_seconds);
   return result;
 }
 

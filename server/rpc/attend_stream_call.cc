@@ -12,6 +12,7 @@
 #include "server/rpc/error_details.h"
 #include "server/rpc/request_validator.h"
 #include "server/rpc/sent_job.h"
+#include "server/rpc/server_timing.h"
 
 namespace attnd {
 namespace {

@@ -3,7 +3,6 @@
 #include <chrono>
 #include <string>
 
-#include "absl/strings/str_format.h"
 #include "server/rpc/grpc_status.h"
 #include "server/telemetry/log.h"
 
@@ -49,17 +48,6 @@ grpc::Status CallWatch::Finish(const absl::Status& status) {
   if (metrics_ != nullptr) metrics_->RequestFinished(method_, status.code(), seconds());
   LogEnd(status);
   return FinishStatus(status, context_);
-}
-
-void AddServerTiming(grpc::ServerContextBase* context, const v1::Timings& timings) {
-  constexpr double kMilliseconds = 1e3;
-  context->AddTrailingMetadata(
-      kServerTimingKey,
-      absl::StrFormat(
-          "queue;dur=%.3f, copy_in;dur=%.3f, compute;dur=%.3f, copy_out;dur=%.3f, total;dur=%.3f",
-          timings.queue_seconds() * kMilliseconds, timings.copy_in_seconds() * kMilliseconds,
-          timings.compute_seconds() * kMilliseconds, timings.copy_out_seconds() * kMilliseconds,
-          timings.total_seconds() * kMilliseconds));
 }
 
 }  // namespace attnd

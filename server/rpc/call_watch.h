@@ -7,7 +7,6 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
-#include "attnd/v1/attention.pb.h"
 #include "grpcpp/server_context.h"
 #include "grpcpp/support/status.h"
 #include "server/engine/engine.h"
@@ -49,11 +48,5 @@ class CallWatch {
   absl::Time deadline_ = absl::InfiniteFuture();
   const std::shared_ptr<std::atomic<bool>> cancelled_ = std::make_shared<std::atomic<bool>>(false);
 };
-
-// Trailing metadata that tells where the time of the call went, in milliseconds:
-// "queue;dur=0.012, copy_in;dur=..., compute;dur=..., copy_out;dur=..., total;dur=..." (W3C Server
-// Timing).
-inline constexpr char kServerTimingKey[] = "server-timing";
-void AddServerTiming(grpc::ServerContextBase* context, const v1::Timings& timings);
 
 }  // namespace attnd

@@ -7,13 +7,14 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "attnd/v1/attention.pb.h"
+#include "absl/time/clock.h"
 #include "kernels/attention_shape.h"
 #include "kernels/merge.h"
 #include "kernels/status_macros.h"
 #include "server/engine/exceptions.h"
 #include "server/rpc/field_checks.h"
 #include "server/rpc/proto_enums.h"
+#include "server/rpc/server_timing.h"
 #include "server/rpc/wire_reader.h"
 #include "server/rpc/wire_writer.h"
 
@@ -133,6 +134,7 @@ void MergeCall::Start() {
 
 void MergeCall::OnAdmitted(absl::StatusOr<std::unique_ptr<MergeJob>> job) {
   if (!job.ok()) return End(BlamedOn("out", job.status()));
+  admitted_ = absl::Now();
   state_->merges.Add([this, held = job->release()] {
     std::unique_ptr<MergeJob> merge(held);
     const absl::Status status = Merge(*merge);
@@ -150,9 +152,7 @@ absl::Status MergeCall::ReadRequest() {
   ASSIGN_OR_RETURN(const ReceivedMessage message, ReceivedMessage::Take(request_));
   ASSIGN_OR_RETURN(const MergeRequestView request, ReadMergeRequest(message.bytes()));
 
-  parts_.reset(new std::byte[request.out.size() + request.lse.size()]);
-  request.out.CopyTo(parts_.get());
-  request.lse.CopyTo(parts_.get() + request.out.size());
+  CopyParts(request.out, request.lse);
   params_.num_parts = request.num_parts;
   params_.rows = request.rows;
   params_.dim = request.head_dim_v;
@@ -164,6 +164,14 @@ absl::Status MergeCall::ReadRequest() {
   return absl::OkStatus();
 }
 
+void MergeCall::CopyParts(const WireBytesView& out, const WireBytesView& lse) {
+  const absl::Time start = absl::Now();
+  parts_.reset(new std::byte[out.size() + lse.size()]);
+  out.CopyTo(parts_.get());
+  lse.CopyTo(parts_.get() + out.size());
+  copy_seconds_ = absl::ToDoubleSeconds(absl::Now() - start);
+}
+
 void MergeCall::AllocateResult() {
   out_bytes_ = params_.rows * params_.dim * SizeOf(params_.out_dtype);
   lse_bytes_ = params_.rows * static_cast<std::int64_t>(sizeof(float));
@@ -173,13 +181,17 @@ void MergeCall::AllocateResult() {
 }
 
 absl::Status MergeCall::Merge(MergeJob& job) {
+  const double turn_seconds = absl::ToDoubleSeconds(absl::Now() - admitted_);
   RETURN_IF_ERROR(job.Run(watch_.control()));
   parts_.reset();
-  WriteResponse();
+  JobSeconds seconds = job.seconds();
+  seconds.queue += turn_seconds;
+  WriteResponse(MakeTimings(seconds, copy_seconds_, watch_.seconds()));
   return absl::OkStatus();
 }
 
-void MergeCall::WriteResponse() {
+void MergeCall::WriteResponse(const v1::Timings& timings) {
+  AddServerTiming(context_, timings);
   const std::byte* const result = result_.get();
   auto sent = std::make_shared<SentResult>();
   sent->lease = *state_->sending.TryTake(lse_bytes_ + out_bytes_);  // has no limit
@@ -189,6 +201,7 @@ void MergeCall::WriteResponse() {
                       absl::MakeConstSpan(result + lse_bytes_, out_bytes_), sent);
   writer.AddBytesView(v1::MergeResponse::kLseFieldNumber, absl::MakeConstSpan(result, lse_bytes_),
                       sent);
+  writer.AddBytes(v1::MergeResponse::kTimingsFieldNumber, timings.SerializeAsString());
   *response_ = writer.TakeByteBuffer();
   const auto response_bytes = static_cast<std::int64_t>(response_->Length());
   watch_.CountBytes(Direction::kOut, response_bytes);

@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "attnd/v1/attention.pb.h"
 #include "grpcpp/server_context.h"
 #include "grpcpp/support/byte_buffer.h"
 #include "grpcpp/support/server_callback.h"
@@ -15,6 +16,7 @@
 #include "server/rpc/call_watch.h"
 #include "server/rpc/rpc_state.h"
 #include "server/rpc/send_timer.h"
+#include "server/rpc/wire_bytes.h"
 
 namespace attnd {
 
@@ -32,10 +34,11 @@ class MergeCall final : public grpc::ServerUnaryReactor {
   void OnDone() override { delete this; }
 
   absl::Status ReadRequest();
+  void CopyParts(const WireBytesView& out, const WireBytesView& lse);
   void AllocateResult();
   void OnAdmitted(absl::StatusOr<std::unique_ptr<MergeJob>> job);
   absl::Status Merge(MergeJob& job);
-  void WriteResponse();
+  void WriteResponse(const v1::Timings& timings);
   void End(const absl::Status& status);
 
   RpcState* const state_;
@@ -49,6 +52,8 @@ class MergeCall final : public grpc::ServerUnaryReactor {
   std::unique_ptr<std::byte[]> parts_;  // the parts' out, then their lse
   // lse, then out: lse is made of floats, and out may end at an odd multiple of two bytes.
   std::shared_ptr<std::byte[]> result_;
+  double copy_seconds_ = 0;
+  absl::Time admitted_;
   std::int64_t lse_bytes_ = 0;
   std::int64_t out_bytes_ = 0;
   SendTimer send_timer_;

@@ -301,6 +301,7 @@ TEST_F(ClientTest, MergeSendsPartsAndReturnsTheResult) {
   ASSERT_TRUE(reply.ok()) << reply.status();
   EXPECT_EQ(Floats(reply->out), (std::vector<float>{1, 2, 3, 4}));
   EXPECT_EQ(Floats(reply->lse), (std::vector<float>{10, 20}));
+  EXPECT_EQ(reply->timings.compute_seconds(), 0.25);
 }
 
 TEST_F(ClientTest, AMergeAnswerOfTheWrongSizeIsAnError) {

@@ -60,9 +60,11 @@ class FakeMerge final : public MergeJob {
  public:
   explicit FakeMerge(const MergeParams& params) : params_(params) {}
   absl::Status Run(const CallControl& /*control*/) override { return RunMerge(params_, {}); }
+  const JobSeconds& seconds() const override { return seconds_; }
 
  private:
   const MergeParams params_;
+  const JobSeconds seconds_{0.001, {0, 0.003, 0}};
 };
 
 std::string Text(absl::Span<const std::byte> bytes) {

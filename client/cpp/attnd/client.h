@@ -110,6 +110,7 @@ struct MergeInputs {
 struct MergeReply {
   TensorBytes out;  // [rows, head_dim_v] in out_dtype
   TensorBytes lse;  // [rows], float32
+  v1::Timings timings = {};
 };
 
 // A connection to one server. Thread-safe: calls may be made from any number of threads at once and

@@ -67,6 +67,15 @@ class AttendResult:
 
 
 @dataclasses.dataclass(frozen=True)
+class MergeResult:
+    """out and lse: shapes of a part's."""
+
+    out: Any
+    lse: Any
+    timings: Timings
+
+
+@dataclasses.dataclass(frozen=True)
 class ServerInfo:
     version: str
     backend: str
@@ -140,12 +149,12 @@ class Client:
         return _make_result(request.spec, tuple(q.shape), result, tensors, q)
 
     def merge(self, outs: Sequence[Any], lses: Sequence[Any], *, out_dtype: Any = None,
-              timeout: float = _DEFAULT_TIMEOUT_SECONDS) -> tuple[Any, Any]:
+              timeout: float = _DEFAULT_TIMEOUT_SECONDS) -> MergeResult:
         """Combines partial results over disjoint keys, in the order given.
 
         outs: float32 arrays [rows..., head_dim_v]; lses: float32 arrays [rows...]. An lse of attend() is in that order
         for a "bhsd" out; for a "bshd" out it is lse.transpose(0, 2, 1), for a packed one lse.T. Other shapes are refused,
-        but where seqlen_q equals num_heads the two orders look alike. Returns (out, lse) in the same shapes.
+        but where seqlen_q equals num_heads the two orders look alike.
         """
         out_arrays = [to_numpy(a) for a in outs]
         lse_arrays = [to_numpy(a) for a in lses]
@@ -163,7 +172,7 @@ class Client:
         response = run_with_retries(lambda left: self._stub.Merge(request, timeout=left), time.monotonic() + timeout)
         out = from_bytes(response.out, request.out_dtype, out_arrays[0].shape)
         lse = from_bytes(response.lse, pb.DATA_TYPE_FLOAT32, lse_arrays[0].shape)
-        return like_input(out, outs[0]), like_input(lse, outs[0])
+        return MergeResult(like_input(out, outs[0]), like_input(lse, outs[0]), _make_timings(response.timings))
 
     def server_info(self, *, timeout: float = _DEFAULT_TIMEOUT_SECONDS) -> ServerInfo:
         """What the server is, what it can compute and its limits."""
@@ -247,7 +256,6 @@ def _make_result(spec: pb.AttentionSpec, q_shape: tuple[int, ...], result: pb.At
     def float32(name: str, shape: tuple[int, ...], wanted: bool) -> Any:
         return like_input(from_bytes(tensors[name], pb.DATA_TYPE_FLOAT32, shape), model) if wanted else None
 
-    t = result.timings
     diagnostics = None
     if result.HasField("diagnostics"):
         diagnostics = Diagnostics(**{f.name: getattr(result.diagnostics, f.name) for f in dataclasses.fields(Diagnostics)})
@@ -257,4 +265,8 @@ def _make_result(spec: pb.AttentionSpec, q_shape: tuple[int, ...], result: pb.At
         probs=float32("probs", _spec.probs_shape(spec), spec.return_probs),
         diagnostics=diagnostics,
         kernel=result.kernel,
-        timings=Timings(t.queue_seconds, t.copy_in_seconds, t.compute_seconds, t.copy_out_seconds, t.total_seconds))
+        timings=_make_timings(result.timings))
+
+
+def _make_timings(t: pb.Timings) -> Timings:
+    return Timings(t.queue_seconds, t.copy_in_seconds, t.compute_seconds, t.copy_out_seconds, t.total_seconds)

@@ -88,9 +88,10 @@ def test_partial_results_merge_to_the_whole(client):
     q, k, v = tensors(8, heads=2, kv_heads=2)
     whole = client.attend(q, k, v, return_lse=True)
     parts = [client.attend(q, k[:, cut], v[:, cut], return_partial=True) for cut in (slice(0, 40), slice(40, 65))]
-    out, lse = client.merge([p.out for p in parts], [p.lse.transpose(0, 2, 1) for p in parts])
-    np.testing.assert_allclose(out, whole.out, atol=2e-6)
-    np.testing.assert_allclose(lse.transpose(0, 2, 1), whole.lse, atol=2e-6)
+    merged = client.merge([p.out for p in parts], [p.lse.transpose(0, 2, 1) for p in parts])
+    np.testing.assert_allclose(merged.out, whole.out, atol=2e-6)
+    np.testing.assert_allclose(merged.lse.transpose(0, 2, 1), whole.lse, atol=2e-6)
+    assert 0 < merged.timings.compute < merged.timings.total
 
 
 @pytest.mark.parametrize("lse_shape", [(2, 4, 33), (2 * 33 * 4,), (1, 33, 4)])

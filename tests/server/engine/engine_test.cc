@@ -80,13 +80,17 @@ class EngineTest : public ::testing::TestWithParam<bool> {
     return Submit(*std::move(job));
   }
 
-  absl::Status Merge(const MergeParams& params, const CallControl& control = {}) {
+  absl::Status Merge(const MergeParams& params, const CallControl& control = {},
+                     JobSeconds* seconds = nullptr) {
     std::promise<absl::StatusOr<std::unique_ptr<MergeJob>>> promise;
     engine_->AdmitMerge(params, control, [&promise](absl::StatusOr<std::unique_ptr<MergeJob>> job) {
       promise.set_value(std::move(job));
     });
     const absl::StatusOr<std::unique_ptr<MergeJob>> job = promise.get_future().get();
-    return job.ok() ? (*job)->Run(control) : job.status();
+    if (!job.ok()) return job.status();
+    absl::Status status = (*job)->Run(control);
+    if (seconds != nullptr) *seconds = (*job)->seconds();
+    return status;
   }
 
   void ExpectNothingHeld() {
@@ -495,7 +499,10 @@ TEST_P(EngineTest, MergesPartialResultsInHostMemory) {
   params.lse_parts = lse_parts.data();
   params.out = out.data();
   params.lse = &lse;
-  ASSERT_TRUE(Merge(params).ok());
+  JobSeconds seconds;
+  ASSERT_TRUE(Merge(params, {}, &seconds).ok());
+  EXPECT_GT(seconds.stages.compute, 0);
+  EXPECT_GE(seconds.queue, 0);
   EXPECT_THAT(out, ::testing::ElementsAre(2, 3));
   EXPECT_NEAR(lse, std::log(2.0f), 1e-6f);
   ExpectNothingHeld();

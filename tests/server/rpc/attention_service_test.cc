@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/synchronization/notification.h"
 #include "google/protobuf/message_lite.h"
 #include "google/protobuf/text_format.h"
@@ -486,6 +487,26 @@ TEST_F(AttentionServiceTest, MergesPartialResults) {
   EXPECT_EQ(FloatAt(response.out(), 3), 6);
   EXPECT_NEAR(FloatAt(response.lse(), 0), std::log(2.0), 1e-6);
   EXPECT_EQ(FloatAt(response.lse(), 1), 7);
+}
+
+TEST_F(AttentionServiceTest, MergeTellsItsTimingsInItsReplyAndInTrailingMetadata) {
+  grpc::ClientContext context;
+  v1::MergeResponse response;
+  ASSERT_TRUE(stub().Merge(&context, MergeOf({1, 2, 3, 4}, {0, 0}, 2), &response).ok());
+  const v1::Timings& timings = response.timings();
+  EXPECT_GE(timings.queue_seconds(), 0.001);
+  EXPECT_GT(timings.copy_in_seconds(), 0);
+  EXPECT_EQ(timings.compute_seconds(), 0.003);
+  EXPECT_EQ(timings.copy_out_seconds(), 0);
+  EXPECT_GT(timings.total_seconds(), 0);
+  const auto& trailers = context.GetServerTrailingMetadata();
+  const auto found = trailers.find("server-timing");
+  ASSERT_NE(found, trailers.end());
+  EXPECT_EQ(std::string(found->second.data(), found->second.size()),
+            absl::StrFormat("queue;dur=%.3f, copy_in;dur=%.3f, compute;dur=3.000, "
+                            "copy_out;dur=0.000, total;dur=%.3f",
+                            1e3 * timings.queue_seconds(), 1e3 * timings.copy_in_seconds(),
+                            1e3 * timings.total_seconds()));
 }
 
 TEST_F(AttentionServiceTest, AMergeThatIsNotReadIsGivenUp) {
