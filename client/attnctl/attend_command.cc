@@ -3,30 +3,11 @@
 #include "absl/strings/str_format.h"
 #include "client/attnctl/command.h"
 #include "client/attnctl/npy_problem.h"
+#include "client/attnctl/result_files.h"
 #include "client/attnctl/spec_flags.h"
 
 namespace attnd::attnctl {
 namespace {
-
-// Where the tensors of a result are written; empty: nowhere.
-struct ResultPaths {
-  std::string out;
-  std::string lse;
-  std::string probs;
-};
-
-absl::Status Save(const ResultPaths& paths, const v1::AttentionSpec& spec,
-                  const AttendReply& reply) {
-  absl::Status status =
-      SaveTensor(paths.out, reply.result.out_dtype(), OutShape(spec), reply.out.bytes());
-  if (status.ok() && !paths.lse.empty()) {
-    status = SaveTensor(paths.lse, v1::DATA_TYPE_FLOAT32, LseShape(spec), reply.lse.bytes());
-  }
-  if (status.ok() && !paths.probs.empty()) {
-    status = SaveTensor(paths.probs, v1::DATA_TYPE_FLOAT32, ProbsShape(spec), reply.probs.bytes());
-  }
-  return status;
-}
 
 void PrintSummary(const AttendReply& reply) {
   const v1::Timings& timings = reply.result.timings();
@@ -50,9 +31,7 @@ ExitCode RunAttend(Arguments arguments) {
   FlagSet flags("attend --q FILE --k FILE --v FILE --out FILE [flags]",
                 "Computes attention over arrays in .npy files.");
   inputs.AddTo(flags);
-  flags.Add("out", "FILE", "where the result goes, .npy", &results.out);
-  flags.Add("lse", "FILE", "where the log-sum-exp goes, .npy float32", &results.lse);
-  flags.Add("probs", "FILE", "where the weights go, .npy float32 (small problems)", &results.probs);
+  results.AddTo(flags);
   flags.Add("partial", "", "compute a partial result, for merging; with --lse", &partial);
   flags.Add("diagnostics", "", "print ranges and non-finite counts", &diagnostics);
   options.AddTo(flags);
@@ -65,6 +44,7 @@ ExitCode RunAttend(Arguments arguments) {
     return UsageError(absl::InvalidArgumentError(
         "--partial: --lse is needed, too; partial results are merged by their log-sum-exp"));
   }
+  if (absl::Status status = CheckDistinct(results); !status.ok()) return UsageError(status);
   const auto call = server.ToCallOptions();
   if (!call.ok()) return UsageError(call.status());
   auto spec = options.ToSpec();
@@ -76,11 +56,12 @@ ExitCode RunAttend(Arguments arguments) {
 
   const auto problem = LoadProblem(inputs, *spec);
   if (!problem.ok()) return Failure(problem.status());
+  if (absl::Status status = CheckWritable(results); !status.ok()) return Failure(status);
   const auto client = server.Connect();
   if (!client.ok()) return Failure(client.status());
   const auto reply = (*client)->Attend(problem->spec, problem->inputs(), *call);
   if (!reply.ok()) return Failure(reply.status());
-  if (absl::Status status = Save(results, problem->spec, *reply); !status.ok()) {
+  if (absl::Status status = SaveResult(results, problem->spec, *reply); !status.ok()) {
     return Failure(status);
   }
   PrintSummary(*reply);

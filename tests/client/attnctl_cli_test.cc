@@ -52,6 +52,10 @@ TEST(AttnctlUsageTest, AWrongCommandLineExitsWith2AndSaysWhatIsWrong) {
       {"info --call=smoke", "--call: \"smoke\" is not unary, stream or auto"},
       {"attend --q a.npy", "--q, --k, --v and --out are needed"},
       {"attend --q a --k b --v c --out d --partial", "--partial: --lse is needed, too"},
+      {"attend --q a --k b --v c --out x --partial --lse x",
+       "--lse: \"x\" is the file of --out, too"},
+      {"attend --q a --k b --v c --out x --probs ./y/../x", "is the file of --out, too"},
+      {"attend --q a --k b --v c --out d --lse x --probs x", "is the file of --lse, too"},
       {"attend --q a --k b --v c --out d --algorithm magic", "--algorithm: \"magic\" is not naive"},
       {"attend --q a --k b --v c --out d --layout sbhd", "--layout: \"sbhd\" is not bshd or bhsd"},
       {"verify --dtypes int8", "--dtypes: \"int8\" is not float32"},
@@ -180,6 +184,30 @@ TEST_F(AttnctlTest, APartialResultIsWrittenWithItsLse) {
   const auto lse = ReadNpy(Path("lse.npy"));
   ASSERT_TRUE(lse.ok()) << lse.status();
   EXPECT_EQ(lse->shape, (std::vector<std::int64_t>{2, 4, 9}));
+}
+
+TEST_F(AttnctlTest, NothingIsWrittenUnlessEveryFileCanBe) {
+  const std::string files = SaveInputs(RandomProblem(Spec(v1::DATA_TYPE_FLOAT32), 4));
+  const std::string out = Path("unwritten.npy");
+  std::remove(out.c_str());
+  const std::pair<std::string, const char*> cases[] = {
+      {"/no/such/folder/lse.npy", "NOT_FOUND: /no/such/folder/lse.npy: No such file or directory"},
+      {::testing::TempDir(), "Is a directory"}};
+  for (const auto& [lse, text] : cases) {
+    const Ran run = WithServer(absl::StrCat("attend", files, " --out ", out, " --lse ", lse));
+    EXPECT_EQ(run.exit_code, 1);
+    EXPECT_THAT(run.output, HasSubstr(text));
+    EXPECT_FALSE(std::ifstream(out).is_open()) << lse;
+  }
+}
+
+TEST_F(AttnctlTest, WhatWasWrittenBeforeAFailureIsNamed) {
+  const std::string files = SaveInputs(RandomProblem(Spec(v1::DATA_TYPE_FLOAT32), 4));
+  const Ran run =
+      WithServer(absl::StrCat("attend", files, " --out ", Path("out.npy"), " --lse /dev/full"));
+  EXPECT_EQ(run.exit_code, 1);
+  EXPECT_THAT(run.output, HasSubstr(absl::StrCat("/dev/full: No space left on device; written: ",
+                                                 Path("out.npy"), "\n")));
 }
 
 TEST_F(AttnctlTest, BFloat16NeedsToBeNamed) {
