@@ -24,6 +24,7 @@ namespace attnd {
 namespace {
 
 using internal::AttemptOutcome;
+using internal::Attempts;
 using internal::LentMemory;
 using internal::MessageBuilder;
 using internal::ResultBytes;
@@ -68,10 +69,9 @@ grpc::ChannelArguments ChannelArguments() {
   return arguments;
 }
 
-// The server's answer to a message beyond its limit, or gRPC's to one far beyond it; both have
-// other meanings, too.
-bool MayBeRefusedBySize(const absl::Status& status) {
-  return absl::IsInvalidArgument(status) || absl::IsResourceExhausted(status);
+// Whether a message with so many bytes of tensors is within the limit of whatever server.
+bool FitsAnyLimit(std::int64_t bytes) {
+  return bytes <= kLeastMessageLimitBytes - kMessageOverheadBytes;
 }
 
 std::int64_t TotalBytes(const AttendInputs& inputs) {
@@ -189,25 +189,24 @@ struct Client::Transfer {
 absl::StatusOr<AttendReply> Client::Attend(const v1::AttentionSpec& spec,
                                            const AttendInputs& inputs, const CallOptions& call,
                                            const AttendDestination& destination) {
-  const absl::Time deadline = absl::Now() + call.timeout;
+  Attempts attempts(options_.retry, absl::Now() + call.timeout);
   const Question question = {.spec = spec, .inputs = inputs, .destination = destination};
   if (absl::Status status = question.CheckDestination(); !status.ok()) return status;
   const std::int64_t largest_bytes = question.LargestMessageBytes();
   const Transfer transfer = ChooseTransfer(call.kind, largest_bytes);
-  absl::StatusOr<AttendReply> reply = AttendBy(transfer, question, deadline);
-  const bool within_any_limit =
-      !transfer.streamed && largest_bytes <= kLeastMessageLimitBytes - kMessageOverheadBytes;
-  if (within_any_limit || !MayBeRefusedBySize(reply.status())) return reply;
-  if (!GetServerInfo({.timeout = deadline - absl::Now()}).ok()) return reply;
+  absl::StatusOr<AttendReply> reply = AttendBy(transfer, question, attempts);
+  const std::int64_t sent_bytes = transfer.streamed ? transfer.chunk_bytes : largest_bytes;
+  if (!AskedForLimitAfter(attempts, sent_bytes)) return reply;
   const Transfer now = ChooseTransfer(call.kind, largest_bytes);
-  return now == transfer ? std::move(reply) : AttendBy(now, question, deadline);
+  if (now == transfer || !attempts.any_left()) return reply;
+  return AttendBy(now, question, attempts);
 }
 
 absl::StatusOr<AttendReply> Client::AttendBy(const Transfer& transfer, const Question& question,
-                                             absl::Time deadline) {
+                                             Attempts& attempts) {
   ResultReceiver receiver = question.Receiver();
   LentMemory lent;  // its destructor waits; all that refers to the inputs is gone by then
-  int attempts = 0;
+  const absl::Time deadline = attempts.deadline();
   absl::Time attempt_began;
   auto attempt = [&] {
     attempt_began = absl::Now();
@@ -218,38 +217,54 @@ absl::StatusOr<AttendReply> Client::AttendBy(const Transfer& transfer, const Que
                : CallAttend(stub_, deadline,
                             EncodeAttendRequest(question.spec, question.inputs, lent), receiver);
   };
-  const absl::Status status = internal::RunWithRetries(options_.retry, deadline, attempt, attempts);
-  if (!status.ok()) return status;
+  if (absl::Status status = attempts.Run(attempt); !status.ok()) return status;
   absl::StatusOr<AttendReply> reply = receiver.Finish();
   if (!reply.ok()) return reply;
   reply->round_trip_seconds = absl::ToDoubleSeconds(absl::Now() - attempt_began);
-  reply->attempts = attempts;
+  reply->attempts = attempts.made();
   reply->streamed = transfer.streamed;
   return reply;
 }
 
 absl::StatusOr<MergeReply> Client::Merge(const MergeInputs& inputs, const CallOptions& call) {
-  const absl::Time deadline = absl::Now() + call.timeout;
+  Attempts attempts(options_.retry, absl::Now() + call.timeout);
   const std::int64_t request_bytes = inputs.out.size() + inputs.lse.size();
   if (!FitsOneMessage(request_bytes)) {
     // The server may have been restarted with a larger limit.
     if (const auto info = GetServerInfo(call); !info.ok()) return info.status();
-  }
-  if (!FitsOneMessage(request_bytes)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("out and lse: ", request_bytes, " bytes, one message of at most ",
-                     max_message_bytes_.load(), " accepted; merge fewer parts or rows at a time"));
+    if (!FitsOneMessage(request_bytes)) return MergeTooLarge(request_bytes);
   }
   LentMemory lent;
   absl::StatusOr<grpc::ByteBuffer> response =
-      CallUnary(kMerge, EncodeMergeRequest(inputs, lent), {.timeout = deadline - absl::Now()});
-  if (!response.ok()) return response.status();
+      CallUnary(kMerge, EncodeMergeRequest(inputs, lent), attempts);
+  if (!response.ok()) {
+    const bool limit_is_known = AskedForLimitAfter(attempts, request_bytes);
+    if (limit_is_known && !FitsOneMessage(request_bytes)) return MergeTooLarge(request_bytes);
+    return response.status();
+  }
   return ReceiveMergeResponse(*response, internal::ResultBytesOf(inputs).value_or(ResultBytes{}));
 }
 
+absl::Status Client::MergeTooLarge(std::int64_t request_bytes) const {
+  return absl::InvalidArgumentError(
+      absl::StrCat("out and lse: ", request_bytes, " bytes, one message of at most ",
+                   max_message_bytes_.load(), " accepted; merge fewer parts or rows at a time"));
+}
+
 absl::StatusOr<v1::GetServerInfoResponse> Client::GetServerInfo(const CallOptions& call) {
+  Attempts attempts(options_.retry, absl::Now() + call.timeout);
+  return AskForServerInfo(attempts);
+}
+
+bool Client::AskedForLimitAfter(const Attempts& attempts, std::int64_t sent_bytes) {
+  if (FitsAnyLimit(sent_bytes) || !attempts.may_be_refused_by_size()) return false;
+  Attempts once({.max_attempts = 1}, attempts.deadline());
+  return AskForServerInfo(once).ok();
+}
+
+absl::StatusOr<v1::GetServerInfoResponse> Client::AskForServerInfo(Attempts& attempts) {
   absl::StatusOr<grpc::ByteBuffer> response =
-      CallUnary(kGetServerInfo, grpc::ByteBuffer(nullptr, 0), call);
+      CallUnary(kGetServerInfo, grpc::ByteBuffer(nullptr, 0), attempts);
   if (!response.ok()) return response.status();
   v1::GetServerInfoResponse info;
   grpc::ProtoBufferReader reader(&*response);
@@ -262,13 +277,12 @@ absl::StatusOr<v1::GetServerInfoResponse> Client::GetServerInfo(const CallOption
 
 absl::StatusOr<grpc::ByteBuffer> Client::CallUnary(const char* method,
                                                    const grpc::ByteBuffer& request,
-                                                   const CallOptions& call) {
-  const absl::Time deadline = absl::Now() + call.timeout;
+                                                   Attempts& attempts) {
   grpc::ByteBuffer response;
-  int attempts = 0;
-  auto attempt = [&] { return internal::CallUnary(stub_, method, deadline, request, response); };
-  const absl::Status status = internal::RunWithRetries(options_.retry, deadline, attempt, attempts);
-  if (!status.ok()) return status;
+  auto attempt = [&] {
+    return internal::CallUnary(stub_, method, attempts.deadline(), request, response);
+  };
+  if (absl::Status status = attempts.Run(attempt); !status.ok()) return status;
   return response;
 }
 

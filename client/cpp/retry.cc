@@ -37,15 +37,21 @@ std::optional<absl::Duration> DelayBeforeRetry(const RetryOptions& options,
   return std::nullopt;
 }
 
-absl::Status RunWithRetries(const RetryOptions& options, absl::Time deadline,
-                            absl::FunctionRef<AttemptOutcome()> attempt, int& attempts) {
+bool MayBeRefusedBySize(const AttemptOutcome& outcome) {
+  if (outcome.hint.forbidden || outcome.answer_began) return false;
+  return absl::IsInvalidArgument(outcome.status) ||
+         (absl::IsResourceExhausted(outcome.status) && !outcome.hint.delay.has_value());
+}
+
+absl::Status Attempts::Run(absl::FunctionRef<AttemptOutcome()> attempt) {
   absl::BitGen random;
-  for (attempts = 1;; ++attempts) {
+  while (true) {
+    ++made_;
     const AttemptOutcome outcome = attempt();
+    may_be_refused_by_size_ = MayBeRefusedBySize(outcome);
     if (outcome.status.ok()) return outcome.status;
-    const std::optional<absl::Duration> delay =
-        DelayBeforeRetry(options, outcome, attempts, random);
-    if (!delay.has_value() || absl::Now() + *delay >= deadline) return outcome.status;
+    const std::optional<absl::Duration> delay = DelayBeforeRetry(options_, outcome, made_, random);
+    if (!delay.has_value() || absl::Now() + *delay >= deadline_) return outcome.status;
     absl::SleepFor(*delay);
   }
 }

@@ -341,6 +341,24 @@ TEST_F(ClientTest, ManyThreadsShareOneClient) {
 class ReplacedServerTest : public ClientTest {
  protected:
   static constexpr std::int64_t kSmallLimit = 64 << 10;
+
+  // As gRPC refuses a message far beyond the server's limit.
+  static Refusal TooLarge() {
+    return {.status = {grpc::StatusCode::RESOURCE_EXHAUSTED,
+                       "Received message larger than max (288000 vs. 131072)"}};
+  }
+
+  // One part of 4096 rows: 144 KiB.
+  MergeInputs SomeMerge() const {
+    return {.num_parts = 1,
+            .rows = 4'096,
+            .head_dim_v = 8,
+            .out = std::as_bytes(std::span(out_)),
+            .lse = std::as_bytes(std::span(lse_))};
+  }
+
+  const std::vector<float> out_ = std::vector<float>(32'768, 1.0f);
+  const std::vector<float> lse_ = std::vector<float>(4'096, 2.0f);
 };
 
 TEST_F(ReplacedServerTest, ASmallerLimitTurnsAUnaryCallIntoAStream) {
@@ -355,6 +373,7 @@ TEST_F(ReplacedServerTest, ASmallerLimitTurnsAUnaryCallIntoAStream) {
     EXPECT_TRUE(reply->streamed);
     EXPECT_EQ(Floats(reply->out), problem.q);
     EXPECT_EQ(service_.calls() - before, known ? 1 : 2);
+    EXPECT_EQ(reply->attempts, known ? 1 : 2);
   }
 }
 
@@ -373,12 +392,72 @@ TEST_F(ReplacedServerTest, WhatGrpcRefusesBySizeIsStreamedToo) {
   const Problem problem(500);
   const auto client = Connect();
   service_.SetMaxMessageBytes(kSmallLimit);
-  service_.RefuseNext({{.status = {grpc::StatusCode::RESOURCE_EXHAUSTED,
-                                   "Received message larger "
-                                   "than max"}}});
+  service_.RefuseNext({TooLarge()});
   const auto reply = client->Attend(problem.spec, problem.inputs());
   ASSERT_TRUE(reply.ok()) << reply.status();
   EXPECT_TRUE(reply->streamed);
+}
+
+TEST_F(ReplacedServerTest, WithOneAttemptASmallerLimitIsLearntForTheNextCall) {
+  const Problem problem(500);
+  const auto client = Connect({.retry = {.max_attempts = 1}});
+  service_.SetMaxMessageBytes(kSmallLimit);
+  EXPECT_EQ(client->Attend(problem.spec, problem.inputs()).status().code(),
+            absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(service_.calls(), 1);
+  const auto reply = client->Attend(problem.spec, problem.inputs());
+  ASSERT_TRUE(reply.ok()) << reply.status();
+  EXPECT_TRUE(reply->streamed);
+  EXPECT_EQ(service_.calls(), 2);
+}
+
+TEST_F(ReplacedServerTest, AChangedLimitDoesNotRenewTheAttempts) {
+  const Problem problem(500);
+  const Refusal draining{.status = {grpc::StatusCode::UNAVAILABLE, "draining"}};
+  const auto five_attempts = Connect();
+  const auto six_attempts = Connect({.retry = {.max_attempts = 6}});
+  service_.SetMaxMessageBytes(kSmallLimit);
+  service_.RefuseNext({draining, draining, draining, draining, TooLarge()});
+  EXPECT_EQ(five_attempts->Attend(problem.spec, problem.inputs()).status().code(),
+            absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(service_.calls(), 5);
+  service_.RefuseNext({draining, draining, draining, draining, TooLarge()});
+  const auto reply = six_attempts->Attend(problem.spec, problem.inputs());
+  ASSERT_TRUE(reply.ok()) << reply.status();
+  EXPECT_EQ(reply->attempts, 6);
+}
+
+TEST_F(ReplacedServerTest, AnOverloadedServerIsNotAskedForItsLimit) {
+  const Problem problem(500);
+  const auto client = Connect({.retry = {.max_attempts = 2}});
+  const int before = service_.info_calls();
+  const Refusal with_details{
+      .status = {grpc::StatusCode::RESOURCE_EXHAUSTED, "full", testing::RetryInfoDetails(0, 1)}};
+  const Refusal with_pushback{.status = {grpc::StatusCode::RESOURCE_EXHAUSTED, "full"},
+                              .pushback_ms = "0"};
+  const Refusal for_good{.status = {grpc::StatusCode::RESOURCE_EXHAUSTED, "full"},
+                         .pushback_ms = "-1"};
+  for (const Refusal& refusal : {with_details, with_pushback}) {
+    service_.RefuseNext({refusal, refusal, refusal, refusal});
+    EXPECT_FALSE(client->Attend(problem.spec, problem.inputs()).ok());
+    EXPECT_FALSE(client->Merge(SomeMerge()).ok());
+  }
+  service_.RefuseNext({for_good, for_good});
+  EXPECT_FALSE(client->Attend(problem.spec, problem.inputs()).ok());
+  EXPECT_FALSE(client->Merge(SomeMerge()).ok());
+  EXPECT_EQ(service_.calls(), 10);
+  EXPECT_EQ(service_.info_calls(), before);
+}
+
+TEST_F(ReplacedServerTest, WhatFitsEveryServerIsNoReasonToAskForTheLimit) {
+  const Problem small(5);
+  const Problem large(1000);
+  const auto client = Connect({.chunk_bytes = 10'000});
+  const int before = service_.info_calls();
+  service_.RefuseNext({TooLarge(), TooLarge()});
+  EXPECT_FALSE(client->Attend(small.spec, small.inputs()).ok());
+  EXPECT_FALSE(client->Attend(large.spec, large.inputs(), {.kind = CallKind::kStream}).ok());
+  EXPECT_EQ(service_.info_calls(), before);
 }
 
 TEST_F(ReplacedServerTest, ACallThatMustBeUnaryKeepsTheServersRefusal) {
@@ -405,15 +484,34 @@ TEST_F(ReplacedServerTest, ALargerLimitLetsALargerMergeThrough) {
   service_.SetMaxMessageBytes(kSmallLimit);
   const auto client = Connect();
   service_.SetMaxMessageBytes(kMiB);
-  const std::vector<float> out(32'768, 1.0f);
-  const std::vector<float> lse(4'096, 2.0f);
-  const auto reply = client->Merge({.num_parts = 1,
-                                    .rows = 4'096,
-                                    .head_dim_v = 8,
-                                    .out = std::as_bytes(std::span(out)),
-                                    .lse = std::as_bytes(std::span(lse))});
+  const auto reply = client->Merge(SomeMerge());
   ASSERT_TRUE(reply.ok()) << reply.status();
-  EXPECT_EQ(Floats(reply->out), out);
+  EXPECT_EQ(Floats(reply->out), out_);
+}
+
+TEST_F(ReplacedServerTest, AMergeBeyondASmallerLimitIsRefusedInTheWordsOfTheLimit) {
+  for (const bool by_grpc : {true, false}) {
+    service_.SetMaxMessageBytes(kMiB);
+    const auto client = Connect();
+    ASSERT_TRUE(client->Merge(SomeMerge()).ok());
+    service_.SetMaxMessageBytes(kSmallLimit);
+    if (by_grpc) service_.RefuseNext({TooLarge()});
+    const int before = service_.calls();
+    for (int call = 0; call < 2; ++call) {
+      EXPECT_EQ(
+          client->Merge(SomeMerge()).status(),
+          absl::InvalidArgumentError("out and lse: 147456 bytes, one message of at most 65536 "
+                                     "accepted; merge fewer parts or rows at a time"));
+    }
+    EXPECT_EQ(service_.calls() - before, 1);
+  }
+}
+
+TEST_F(ReplacedServerTest, AMergeRefusedForAnotherReasonKeepsTheServersWords) {
+  const auto client = Connect();
+  service_.RefuseNext({{.status = {grpc::StatusCode::INVALID_ARGUMENT, "rows: is -1"}}});
+  EXPECT_EQ(client->Merge(SomeMerge()).status(), absl::InvalidArgumentError("rows: is -1"));
+  EXPECT_EQ(service_.calls(), 1);
 }
 
 // A server whose messages are so small that most problems have to be streamed.

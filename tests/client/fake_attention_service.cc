@@ -147,6 +147,11 @@ int FakeAttentionService::calls() const {
   return calls_;
 }
 
+int FakeAttentionService::info_calls() const {
+  absl::MutexLock lock(&mutex_);
+  return info_calls_;
+}
+
 v1::AttendRequest FakeAttentionService::last_request() const {
   absl::MutexLock lock(&mutex_);
   return last_request_;
@@ -232,6 +237,7 @@ grpc::Status FakeAttentionService::GetServerInfo(grpc::ServerContext*,
                                                  const v1::GetServerInfoRequest*,
                                                  v1::GetServerInfoResponse* response) {
   absl::MutexLock lock(&mutex_);
+  ++info_calls_;
   response->set_version("fake 1");
   response->set_backend("cpu");
   response->set_max_message_bytes(max_message_bytes_);

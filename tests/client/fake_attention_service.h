@@ -49,7 +49,8 @@ class FakeAttentionService final : public v1::AttentionService::Service {
   // Ends AttendStream with `status` once the result header has been sent.
   void FailAfterHeader(grpc::Status status);
 
-  int calls() const;
+  int calls() const;                       // of Attend, AttendStream and Merge
+  int info_calls() const;                  // of GetServerInfo
   v1::AttendRequest last_request() const;  // of Attend or AttendStream, whole
   std::vector<std::int64_t> last_chunk_sizes() const;
 
@@ -75,6 +76,7 @@ class FakeAttentionService final : public v1::AttentionService::Service {
   std::function<bool(v1::AttendStreamResponse&)> tamper_ ABSL_GUARDED_BY(mutex_);
   grpc::Status after_header_ ABSL_GUARDED_BY(mutex_);
   int calls_ ABSL_GUARDED_BY(mutex_) = 0;
+  int info_calls_ ABSL_GUARDED_BY(mutex_) = 0;
   v1::AttendRequest last_request_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::int64_t> last_chunk_sizes_ ABSL_GUARDED_BY(mutex_);
 };

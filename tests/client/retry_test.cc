@@ -56,6 +56,34 @@ TEST(RetryTest, AnAnswerThatBeganIsNotAskedForAgain) {
   EXPECT_FALSE(Delay(outcome, 1).has_value());
 }
 
+TEST(RetryTest, OnlyARefusalWithoutADelayMayBeAboutSize) {
+  const AttemptOutcome by_attnd = Outcome(absl::InvalidArgumentError(""));
+  const AttemptOutcome by_grpc = Outcome(absl::ResourceExhaustedError(""));
+  EXPECT_TRUE(MayBeRefusedBySize(by_attnd));
+  EXPECT_TRUE(MayBeRefusedBySize(by_grpc));
+  AttemptOutcome overload = by_grpc;
+  overload.hint.delay = absl::ZeroDuration();
+  EXPECT_FALSE(MayBeRefusedBySize(overload));
+  AttemptOutcome forbidden = by_grpc;
+  forbidden.hint.forbidden = true;
+  EXPECT_FALSE(MayBeRefusedBySize(forbidden));
+  AttemptOutcome late = by_attnd;
+  late.answer_began = true;
+  EXPECT_FALSE(MayBeRefusedBySize(late));
+  EXPECT_FALSE(MayBeRefusedBySize(Outcome(absl::UnavailableError(""))));
+  EXPECT_FALSE(MayBeRefusedBySize(Outcome(absl::OkStatus())));
+}
+
+TEST(RetryTest, OneBudgetCoversEveryRun) {
+  Attempts attempts({.max_attempts = 3, .initial_backoff = absl::Microseconds(1)},
+                    absl::InfiniteFuture());
+  EXPECT_FALSE(attempts.Run([] { return Outcome(absl::InvalidArgumentError("")); }).ok());
+  EXPECT_TRUE(attempts.any_left());
+  EXPECT_FALSE(attempts.Run([] { return Outcome(absl::UnavailableError("")); }).ok());
+  EXPECT_EQ(attempts.made(), 3);
+  EXPECT_FALSE(attempts.any_left());
+}
+
 TEST(RetryTest, OtherCodesStandEvenWithADelay) {
   for (int code = 1; code <= 16; ++code) {
     AttemptOutcome outcome = Outcome(absl::Status(static_cast<absl::StatusCode>(code), ""));

@@ -32,6 +32,10 @@
 
 namespace attnd {
 
+namespace internal {
+class Attempts;
+}
+
 // When a failed call is made again. Every call of this API is a pure computation, so that repeating
 // one is always safe; the limits are there to spare the server. A call is repeated on
 //   UNAVAILABLE, if no part of an answer had arrived: after the server's own delay where it gave
@@ -39,10 +43,12 @@ namespace attnd {
 //     time up to initial_backoff, doubling with each attempt up to max_backoff; a call that the
 //     server cancelled is UNAVAILABLE, too;
 //   RESOURCE_EXHAUSTED, if the server said when to come back (google.rpc.RetryInfo or
-//   grpc-retry-pushback-ms).
+//   grpc-retry-pushback-ms);
+//   INVALID_ARGUMENT, and RESOURCE_EXHAUSTED without such a word, if the server's message limit
+//   turns out to have changed so that the problem now travels differently: at once, in that way.
 // Never on other codes, never when the wait would reach past the deadline.
 struct RetryOptions {
-  int max_attempts = 5;  // the first one included; 1: never repeat
+  int max_attempts = 5;  // of a call, for whatever reason, the first one included; 1: never repeat
   absl::Duration initial_backoff = absl::Milliseconds(100);
   absl::Duration max_backoff = absl::Seconds(3);
 };
@@ -93,7 +99,7 @@ struct AttendReply {
   TensorBytes probs;        // empty unless asked for
 
   double round_trip_seconds = 0;  // of the attempt that succeeded, as this client saw it
-  int attempts = 1;
+  int attempts = 1;               // all that were made, in whatever way they travelled
   bool streamed = false;
 };
 
@@ -136,14 +142,16 @@ class Client {
 
   // Computes one attention problem of any size. The server checks the spec; this client only
   // refuses a destination whose size is wrong (InvalidArgument) and an answer that does not fit the
-  // question (Internal). Where the server refuses what its limit, when last asked for, allowed, it
-  // is asked again: it may have been restarted with a smaller one.
+  // question (Internal). Where a refusal may be about the size of a message that the limit, when
+  // last asked for, allowed, the server is asked for it again: it may have been restarted with a
+  // smaller one. An overloaded server, which says when to come back, is not.
   absl::StatusOr<AttendReply> Attend(const v1::AttentionSpec& spec, const AttendInputs& inputs,
                                      const CallOptions& call = {},
                                      const AttendDestination& destination = {});
 
   // Combines partial results in the order given. They must fit one message of the server that is
-  // there now: InvalidArgument if they do not.
+  // there now: InvalidArgument if they do not. Its limit is asked for again as by Attend, and
+  // before a merge is refused that does not fit the limit last known.
   absl::StatusOr<MergeReply> Merge(const MergeInputs& inputs, const CallOptions& call = {});
 
   // Asks the server anew, and takes over its limits.
@@ -153,13 +161,18 @@ class Client {
   Client(const std::shared_ptr<grpc::Channel>& channel, const ClientOptions& options);
 
   absl::StatusOr<grpc::ByteBuffer> CallUnary(const char* method, const grpc::ByteBuffer& request,
-                                             const CallOptions& call);
+                                             internal::Attempts& attempts);
   struct Question;
   struct Transfer;
 
-  // Asks once, with repeats, in the way that `transfer` says.
+  // Asks in the way that `transfer` says, with repeats while attempts are left.
   absl::StatusOr<AttendReply> AttendBy(const Transfer& transfer, const Question& question,
-                                       absl::Time deadline);
+                                       internal::Attempts& attempts);
+  absl::StatusOr<v1::GetServerInfoResponse> AskForServerInfo(internal::Attempts& attempts);
+  // After failed attempts whose largest message held `sent_bytes` of tensors: asks for the server's
+  // limit, once, if it may be the reason. False if it was not asked or did not answer.
+  bool AskedForLimitAfter(const internal::Attempts& attempts, std::int64_t sent_bytes);
+  absl::Status MergeTooLarge(std::int64_t request_bytes) const;
   Transfer ChooseTransfer(CallKind kind, std::int64_t largest_bytes) const;
   bool FitsOneMessage(std::int64_t largest_bytes) const;
 

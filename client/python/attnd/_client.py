@@ -11,7 +11,7 @@ import numpy as np
 
 from attnd import _spec
 from attnd._errors import AttndError
-from attnd._retry import run_with_retries
+from attnd._retry import Attempts
 from attnd._tensors import from_bytes, like_input, to_numpy, wire_dtype
 from attnd.v1 import attention_pb2 as pb
 from attnd.v1 import attention_pb2_grpc as pb_grpc
@@ -19,8 +19,6 @@ from attnd.v1 import attention_pb2_grpc as pb_grpc
 _CHUNK_BYTES = 1 << 20
 # The smallest max_message_bytes that a server may be given: what fits it needs no question.
 _LEAST_MESSAGE_LIMIT_BYTES = 64 << 10
-# The server's answer to a message beyond its limit, or gRPC's to one far beyond it. Both have other meanings, too.
-_MAY_BE_REFUSED_BY_SIZE = (grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.RESOURCE_EXHAUSTED)
 # Room for what a message holds beside spec and tensors: field headers, and in a response AttendResult.
 _MESSAGE_OVERHEAD_BYTES = 4 << 10
 _DEFAULT_TIMEOUT_SECONDS = 60.0
@@ -94,8 +92,9 @@ class Client:
     Calls compute and keep nothing, so that repeating one is safe. Each is made up to five times, streams too, and never past
     its timeout: on UNAVAILABLE before an answer began, after a random wait or the one that the server asks for, and on
     RESOURCE_EXHAUSTED if the server says when to come back (grpc-retry-pushback-ms). A call that the server cancelled is
-    UNAVAILABLE, too. Where the server refuses what its message limit, when last asked for, allowed, it is asked again and the
-    call made once more: it may have been restarted with a smaller limit.
+    UNAVAILABLE, too. Where a refusal may be about the size of a message that the server's limit, when last asked for, allowed,
+    the server is asked for it again, as it may have been restarted with a smaller one; the call is then repeated, as one of
+    the five attempts, if it now travels differently. An overloaded server, which says when to come back, is not asked.
     """
 
     def __init__(self, target: str = "localhost:8001", *, credentials: grpc.ChannelCredentials | None = None):
@@ -145,7 +144,7 @@ class Client:
             softcap=softcap, window_left=window_left, window_right=window_right, alibi_slopes=alibi_slopes, sinks=sinks,
             lengths_q=lengths_q, lengths_k=lengths_k, return_lse=return_lse, return_partial=return_partial,
             return_probs=return_probs, return_diagnostics=return_diagnostics)
-        result, tensors = self._attend(request, time.monotonic() + timeout)
+        result, tensors = self._attend(request, Attempts(time.monotonic() + timeout))
         return _make_result(request.spec, tuple(q.shape), result, tensors, q)
 
     def merge(self, outs: Sequence[Any], lses: Sequence[Any], *, out_dtype: Any = None,
@@ -154,7 +153,8 @@ class Client:
 
         outs: float32 arrays [rows..., head_dim_v]; lses: float32 arrays [rows...]. An lse of attend() is in that order
         for a "bhsd" out; for a "bshd" out it is lse.transpose(0, 2, 1), for a packed one lse.T. Other shapes are refused,
-        but where seqlen_q equals num_heads the two orders look alike.
+        but where seqlen_q equals num_heads the two orders look alike. The parts must fit one message of the server:
+        AttndError with INVALID_ARGUMENT if they do not.
         """
         out_arrays = [to_numpy(a) for a in outs]
         lse_arrays = [to_numpy(a) for a in lses]
@@ -169,50 +169,84 @@ class Client:
                                   out=b"".join(a.tobytes() for a in out_arrays),
                                   lse=b"".join(a.tobytes() for a in lse_arrays))
         request.out_dtype = pb.DATA_TYPE_FLOAT32 if out_dtype is None else wire_dtype(out_dtype, "out_dtype")
-        response = run_with_retries(lambda left: self._stub.Merge(request, timeout=left), time.monotonic() + timeout)
+        response = self._merge(request, Attempts(time.monotonic() + timeout))
         out = from_bytes(response.out, request.out_dtype, out_arrays[0].shape)
         lse = from_bytes(response.lse, pb.DATA_TYPE_FLOAT32, lse_arrays[0].shape)
         return MergeResult(like_input(out, outs[0]), like_input(lse, outs[0]), _make_timings(response.timings))
 
     def server_info(self, *, timeout: float = _DEFAULT_TIMEOUT_SECONDS) -> ServerInfo:
         """What the server is, what it can compute and its limits."""
-        info = run_with_retries(lambda left: self._stub.GetServerInfo(pb.GetServerInfoRequest(), timeout=left),
-                                time.monotonic() + timeout)
+        return self._server_info(Attempts(time.monotonic() + timeout))
+
+    def _server_info(self, attempts: Attempts) -> ServerInfo:
+        info = attempts.run(lambda left: self._stub.GetServerInfo(pb.GetServerInfoRequest(), timeout=left))
         self._max_message_bytes = info.max_message_bytes
         return ServerInfo(info.version, info.backend, info.device_name, info.compute_capability, info.device_memory_bytes,
                           info.staging_memory_bytes, info.max_message_bytes, info.max_probs_bytes,
                           tuple(kernel.name for kernel in info.kernels))
 
-    def _attend(self, request: pb.AttendRequest, deadline: float) -> tuple[pb.AttendResult, dict[str, Any]]:
+    def _attend(self, request: pb.AttendRequest, attempts: Attempts) -> tuple[pb.AttendResult, dict[str, Any]]:
         size = _largest_message_bytes(request)
         if size <= _LEAST_MESSAGE_LIMIT_BYTES:
-            return self._attend_in_one_message(request, deadline)
+            return self._attend_by(None, request, attempts)
+        chunk_bytes = _chunk_bytes(size, self._limit(attempts.deadline))
+        try:
+            return self._attend_by(chunk_bytes, request, attempts)
+        except AttndError:
+            if not self._asked_for_limit_after(attempts, chunk_bytes or size):
+                raise
+            chunk_bytes_now = _chunk_bytes(size, self._max_message_bytes)
+            if chunk_bytes_now == chunk_bytes or not attempts.any_left:
+                raise
+        return self._attend_by(chunk_bytes_now, request, attempts)
+
+    def _attend_by(self, chunk_bytes: int | None, request: pb.AttendRequest,
+                   attempts: Attempts) -> tuple[pb.AttendResult, dict[str, Any]]:
+        """chunk_bytes: of a stream; None: in one message."""
+        if chunk_bytes is not None:
+            return attempts.run(lambda left: self._attend_stream(request, chunk_bytes, left))
+        response = attempts.run(lambda left: self._stub.Attend(request, timeout=left))
+        return response.result, {"out": response.out, "lse": response.lse, "probs": response.probs}
+
+    def _merge(self, request: pb.MergeRequest, attempts: Attempts) -> pb.MergeResponse:
+        size = len(request.out) + len(request.lse) + _MESSAGE_OVERHEAD_BYTES
+        if size > _LEAST_MESSAGE_LIMIT_BYTES:
+            known = self._max_message_bytes is not None
+            if size > self._limit(attempts.deadline) and known:
+                # The server may have been restarted with a larger limit.
+                self.server_info(timeout=attempts.deadline - time.monotonic())
+            self._check_merge_fits(size)
+        try:
+            return attempts.run(lambda left: self._stub.Merge(request, timeout=left))
+        except AttndError:
+            if self._asked_for_limit_after(attempts, size):
+                self._check_merge_fits(size)
+            raise
+
+    def _check_merge_fits(self, size: int) -> None:
+        if size > self._max_message_bytes:
+            raise AttndError(grpc.StatusCode.INVALID_ARGUMENT,
+                             f"outs and lses: {size - _MESSAGE_OVERHEAD_BYTES} bytes, one message of at most "
+                             f"{self._max_message_bytes} accepted; merge fewer parts or rows at a time") from None
+
+    def _limit(self, deadline: float) -> int:
+        """max_message_bytes as the server last said, asked for where it has not been."""
         if self._max_message_bytes is None:
             self.server_info(timeout=deadline - time.monotonic())
-        limit = self._max_message_bytes
-        try:
-            return self._attend_within(limit, size, request, deadline)
-        except AttndError as error:
-            if error.code not in _MAY_BE_REFUSED_BY_SIZE or not self._limit_shrank(limit, deadline):
-                raise
-        return self._attend_within(self._max_message_bytes, size, request, deadline)
+        return self._max_message_bytes
 
-    def _limit_shrank(self, limit: int, deadline: float) -> bool:
+    def _asked_for_limit_after(self, attempts: Attempts, size: int) -> bool:
+        """After failed attempts whose largest message had `size` bytes: asks for the limit, once, if it may be the reason.
+
+        False if the server was not asked or did not answer.
+        """
+        if size <= _LEAST_MESSAGE_LIMIT_BYTES or not attempts.may_be_refused_by_size:
+            return False
         try:
-            return self.server_info(timeout=deadline - time.monotonic()).max_message_bytes < limit
+            self._server_info(Attempts(attempts.deadline, budget=1))
         except AttndError:
             return False
-
-    def _attend_within(self, limit: int, size: int, request: pb.AttendRequest,
-                       deadline: float) -> tuple[pb.AttendResult, dict[str, Any]]:
-        if size <= limit:
-            return self._attend_in_one_message(request, deadline)
-        chunk_bytes = min(_CHUNK_BYTES, limit - _MESSAGE_OVERHEAD_BYTES)
-        return run_with_retries(lambda left: self._attend_stream(request, chunk_bytes, left), deadline)
-
-    def _attend_in_one_message(self, request: pb.AttendRequest, deadline: float) -> tuple[pb.AttendResult, dict[str, Any]]:
-        response = run_with_retries(lambda left: self._stub.Attend(request, timeout=left), deadline)
-        return response.result, {"out": response.out, "lse": response.lse, "probs": response.probs}
+        return True
 
     def _attend_stream(self, request: pb.AttendRequest, chunk_bytes: int,
                        timeout: float) -> tuple[pb.AttendResult, dict[str, bytearray]]:
@@ -232,6 +266,11 @@ class Client:
                 raise
             raise AttndError.from_rpc_error(error) from None  # the answer had begun: no further attempt
         return result, tensors
+
+
+def _chunk_bytes(size: int, limit: int) -> int | None:
+    """Of the stream that a problem whose largest message would have `size` bytes goes through; None: it fits one message."""
+    return None if size <= limit else min(_CHUNK_BYTES, limit - _MESSAGE_OVERHEAD_BYTES)
 
 
 def _largest_message_bytes(request: pb.AttendRequest) -> int:

@@ -21,17 +21,20 @@ class Refusal:
 
 class FakeService(pb_grpc.AttentionServiceServicer):
     """`refusals` are used up one a call; then calls succeed. `calls` counts all but GetServerInfo, each of which
-    waits for `may_answer`."""
+    waits for `may_answer`; `info_calls` counts GetServerInfo, which tells `max_message_bytes`."""
 
     def __init__(self):
         self.refusals: collections.deque[Refusal] = collections.deque()
         self.calls = 0
+        self.info_calls = 0
+        self.max_message_bytes = MAX_MESSAGE_BYTES
         self.called = threading.Event()
         self.may_answer = threading.Event()
         self.may_answer.set()
 
     def GetServerInfo(self, request, context):
-        return pb.GetServerInfoResponse(max_message_bytes=MAX_MESSAGE_BYTES)
+        self.info_calls += 1
+        return pb.GetServerInfoResponse(max_message_bytes=self.max_message_bytes)
 
     def Attend(self, request, context):
         refusal = self._next_refusal()

@@ -47,6 +47,36 @@ def test_what_the_server_refuses_for_another_reason_stays_refused(start_server):
         assert caught.value.code == grpc.StatusCode.INVALID_ARGUMENT
 
 
+def parts_of(rows):
+    """One part to merge."""
+    return [np.ones((rows, 64), np.float32)], [np.ones(rows, np.float32)]
+
+
+@pytest.mark.parametrize("rows", [
+    pytest.param(700, id="that-the-server-refuses"),  # 178 KiB
+    pytest.param(1_107, id="that-grpc-refuses"),  # 281 KiB
+])
+def test_a_merge_beyond_a_smaller_limit_is_refused_in_the_words_of_the_limit(start_server, rows):
+    with client_of_a_restarted_server(start_server, *problem(250)) as (client, _):
+        for _ in range(2):
+            with pytest.raises(attnd.AttndError) as caught:
+                client.merge(*parts_of(rows))
+            assert caught.value.code == grpc.StatusCode.INVALID_ARGUMENT
+            assert caught.value.message == (f"outs and lses: {rows * 65 * 4} bytes, one message of at most 65536 accepted; "
+                                            "merge fewer parts or rows at a time")
+
+
+def test_a_larger_limit_lets_a_larger_merge_through(start_server):
+    with contextlib.ExitStack() as stack:
+        with start_server("64KiB") as target:
+            client = stack.enter_context(attnd.Client(target))
+            with pytest.raises(attnd.AttndError, match="one message of at most 65536 accepted"):
+                client.merge(*parts_of(1_000))
+        with start_server("8MiB"):
+            np.testing.assert_array_equal(client.merge(*parts_of(1_000)).out, parts_of(1_000)[0][0])
+            stack.close()
+
+
 def test_server_info_takes_over_the_limit(start_server):
     qkv = problem(250)
     with client_of_a_restarted_server(start_server, *qkv) as (client, before):

@@ -45,8 +45,8 @@ def attend_by_stream(client, **options):
     attend(client, MAX_MESSAGE_BYTES // (64 * 4), **options)
 
 
-def merge(client, **options):
-    client.merge([np.ones((3, 8), np.float32)], [np.ones(3, np.float32)], **options)
+def merge(client, rows=3, **options):
+    client.merge([np.ones((rows, 8), np.float32)], [np.ones(rows, np.float32)], **options)
 
 
 every_call = pytest.mark.parametrize("call", [attend_in_one_message, attend_by_stream, merge])
@@ -121,3 +121,59 @@ def test_a_wait_past_the_timeout_is_not_begun(client, service, call):
     with pytest.raises(attnd.AttndError, match="RESOURCE_EXHAUSTED: refused"):
         call(client, timeout=600)
     assert service.calls == 1 and time.monotonic() - begin < 60
+
+
+LARGE_LIMIT = 8 << 20
+TOO_LARGE = Refusal(RESOURCE_EXHAUSTED)  # as gRPC refuses a message far beyond the server's limit
+
+
+@pytest.fixture
+def client_of_large_messages(client, service):
+    service.max_message_bytes = LARGE_LIMIT
+    client.server_info()
+    service.info_calls = 0
+    return client
+
+
+def test_a_call_that_now_travels_differently_is_repeated(client_of_large_messages, service):
+    service.max_message_bytes = MAX_MESSAGE_BYTES
+    service.refusals.append(TOO_LARGE)
+    attend_by_stream(client_of_large_messages)
+    assert (service.calls, service.info_calls) == (2, 1)
+
+
+def test_a_call_that_travels_the_same_way_is_not_repeated(client_of_large_messages, service):
+    seqlen = LARGE_LIMIT // (64 * 4)  # streamed in chunks of 1 MiB under either limit
+    service.max_message_bytes = LARGE_LIMIT // 2
+    service.refusals.append(TOO_LARGE)
+    with pytest.raises(attnd.AttndError, match="RESOURCE_EXHAUSTED: refused"):
+        attend(client_of_large_messages, seqlen)
+    assert (service.calls, service.info_calls) == (1, 1)
+
+
+def test_a_changed_limit_does_not_renew_the_attempts(client_of_large_messages, service):
+    service.max_message_bytes = MAX_MESSAGE_BYTES
+    service.refusals.extend([Refusal(UNAVAILABLE)] * 4 + [TOO_LARGE])
+    with pytest.raises(attnd.AttndError, match="RESOURCE_EXHAUSTED: refused"):
+        attend_by_stream(client_of_large_messages)
+    assert service.calls == 5
+    service.refusals.extend([Refusal(UNAVAILABLE)] * 3 + [TOO_LARGE])
+    client_of_large_messages._max_message_bytes = LARGE_LIMIT
+    attend_by_stream(client_of_large_messages)
+    assert service.calls == 10
+
+
+@pytest.mark.parametrize("call", [attend_by_stream, lambda client: merge(client, rows=4096)], ids=["attend", "merge"])
+@pytest.mark.parametrize("pushback_ms, attempts", [("0", 5), ("-1", 1)])
+def test_an_overloaded_server_is_not_asked_for_its_limit(client_of_large_messages, service, call, pushback_ms, attempts):
+    service.refusals.extend([Refusal(RESOURCE_EXHAUSTED, pushback_ms=pushback_ms)] * attempts)
+    with pytest.raises(attnd.AttndError, match="RESOURCE_EXHAUSTED: refused"):
+        call(client_of_large_messages)
+    assert (service.calls, service.info_calls) == (attempts, 0)
+
+
+def test_a_merge_refused_for_another_reason_keeps_the_servers_words(client_of_large_messages, service):
+    service.refusals.append(Refusal(grpc.StatusCode.INVALID_ARGUMENT))
+    with pytest.raises(attnd.AttndError, match="INVALID_ARGUMENT: refused"):
+        merge(client_of_large_messages, rows=4096)
+    assert (service.calls, service.info_calls) == (1, 1)
