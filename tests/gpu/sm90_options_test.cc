@@ -10,7 +10,19 @@
 namespace attnd::testing {
 namespace {
 
-using Sm90OptionsTest = Sm90Test;
+class Sm90OptionsTest : public Sm90Test {
+ protected:
+  // The same bits from arrays whose rows the copy engine can read and from those that begin at odd
+  // addresses, which are read from memory instead.
+  void ExpectTheSameWhereverArraysLie(ProblemSpec spec) {
+    Problem copied(spec);
+    spec.score_slack = 1;
+    Problem read(spec);
+    ASSERT_TRUE(Runs(kernel_, device_, copied));
+    ASSERT_TRUE(Runs(kernel_, device_, read));
+    EXPECT_TRUE(SameOutputs(copied, read)) << "head_dim " << spec.head_dim;
+  }
+};
 
 // Rows of bias and mask that the copy engine can read.
 ProblemSpec ArraySpec(int head_dim, int head_dim_v) {
@@ -56,19 +68,13 @@ TEST_F(Sm90OptionsTest, BiasAndMaskOfEveryShapeAgreeWithFloat64) {
   }
 }
 
-// Rows that begin at odd addresses are read from memory instead.
 TEST_F(Sm90OptionsTest, BiasAndMaskRoundAlikeWhereverTheyLie) {
   for (const auto& [head_dim, head_dim_v] : kSm90Widths) {
     for (const Arrays& arrays : kArrays) {
       ProblemSpec spec = WithArrays(ArraySpec(head_dim, head_dim_v), arrays);
       spec.softcap = 3.0f;
       spec.alibi = Slopes::kPerHead;
-      Problem copied(spec);
-      spec.score_slack = 1;
-      Problem read(spec);
-      ASSERT_TRUE(Runs(kernel_, device_, copied));
-      ASSERT_TRUE(Runs(kernel_, device_, read));
-      EXPECT_TRUE(SameOutputs(copied, read)) << "head_dim " << head_dim;
+      ExpectTheSameWhereverArraysLie(spec);
     }
   }
 }
@@ -129,7 +135,7 @@ TEST_F(Sm90OptionsTest, MasksOfSquaresAgreeWithFloat64) {
   }
 }
 
-// Rows that begin at odd addresses are read from memory instead, and classified byte by byte.
+// Those at odd addresses are classified byte by byte, too.
 TEST_F(Sm90OptionsTest, MasksOfSquaresRoundAlikeWhereverTheyLie) {
   for (const auto& [head_dim, head_dim_v] : kSm90Widths) {
     for (bool causal : {false, true}) {
@@ -138,12 +144,7 @@ TEST_F(Sm90OptionsTest, MasksOfSquaresRoundAlikeWhereverTheyLie) {
       spec.seqlen_q = 200;
       spec.seqlen_k = 560;
       spec.causal = causal;
-      Problem copied(spec);
-      spec.score_slack = 1;
-      Problem read(spec);
-      ASSERT_TRUE(Runs(kernel_, device_, copied));
-      ASSERT_TRUE(Runs(kernel_, device_, read));
-      EXPECT_TRUE(SameOutputs(copied, read)) << "head_dim " << head_dim;
+      ExpectTheSameWhereverArraysLie(spec);
     }
   }
 }
