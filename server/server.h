@@ -40,8 +40,8 @@ class Server {
   //   most, and a moment longer for those whose requests are on their way;
   //   3. what is left is cancelled and the connections are closed.
   // A second signal goes to the end at once, which is kDrainCutShort only if something was in
-  // flight. A device that fails for good does too, after what is in flight has been told. After any code but kOk work may still hang on the device, and
-  // destroying the server would wait for it.
+  // flight. A device that fails for good does too, after what is in flight has been told. After any
+  // code but kOk work may still hang on the device, and destroying the server would wait for it.
   ExitCode Run(WaitForStop wait_for_stop);
 
   // OK, or why no requests should be sent here. Does not block.

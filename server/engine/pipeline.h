@@ -40,8 +40,8 @@ class Pipeline {
 
   // Runs the job when its turn comes and calls `done` once, on a thread of the pipeline. The
   // deadline and cancellation are looked at while the job waits, every kWatchInterval, before each
-  // stage and, where the CPU computes, between its tasks. A small job on a device with unified memory runs on the calling thread at once:
-  // handing it to a worker would cost more than it does.
+  // stage and, where the CPU computes, between its tasks. A small job on a device with unified
+  // memory runs on the calling thread at once: handing it to a worker would cost more than it does.
   void Submit(std::unique_ptr<Job> job, CallControl control, Done done);
 
  private:

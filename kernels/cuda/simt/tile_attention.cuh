@@ -34,7 +34,8 @@ __device__ __forceinline__ float RowSum(float value) {
 // inlined for every score of a tile it takes the compiler half a minute and the kernel most of its
 // registers.
 static __device__ __noinline__ float FinishScore(const AttentionParams& p, const TileWork& work,
-                                          std::int64_t row, std::int64_t key, float product) {
+                                                 std::int64_t row, std::int64_t key,
+                                                 float product) {
   const RowScorer scorer = MakeRowScorer(p, work.bounds, work.b, work.head, row);
   return scorer.MaySee(key) ? scorer.Score(product, key) : NegativeInfinity();
 }
