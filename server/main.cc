@@ -19,7 +19,6 @@
 #include "server/server_options.h"
 #include "server/stop_signal.h"
 #include "server/telemetry/log.h"
-#include "server/thread_check.h"
 #include "server/version.h"
 
 namespace attnd {
@@ -58,15 +57,16 @@ ExitCode Serve(const ServerOptions& options) {
   TuneAllocator(options);
   absl::StatusOr<StopSignal> stop = StopSignal::Create();
   if (!stop.ok()) return StartError(stop.status(), ExitCode::kFailure);
-  const absl::Status threads = CheckThreadsCanStart(options);
-  if (!threads.ok()) return StartError(threads, ExitCode::kUsage);
   absl::StatusOr<std::unique_ptr<Device>> device = OpenDevice(options);
   if (!device.ok()) {
     const bool for_good = absl::IsInvalidArgument(device.status());
     return StartError(device.status(), for_good ? ExitCode::kUsage : ExitCode::kDeviceUnusable);
   }
   absl::StatusOr<std::unique_ptr<Server>> server = Server::Create(options, *std::move(device));
-  if (!server.ok()) return StartError(server.status(), ExitCode::kFailure);
+  if (!server.ok()) {
+    const bool refused = absl::IsResourceExhausted(server.status());
+    return StartError(server.status(), refused ? ExitCode::kDeviceUnusable : ExitCode::kFailure);
+  }
   const ExitCode code =
       (*server)->Run([&stop](absl::Duration timeout) { return stop->WaitFor(timeout); });
   if (code != ExitCode::kOk) ExitNow(code);

@@ -1,8 +1,10 @@
 #include "server/server.h"
 
 #include <string>
+#include <system_error>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "grpcpp/health_check_service_interface.h"
@@ -11,6 +13,7 @@
 #include "server/listen_check.h"
 #include "server/port_file.h"
 #include "server/telemetry/log.h"
+#include "server/thread_check.h"
 
 namespace attnd {
 namespace {
@@ -43,7 +46,13 @@ std::string BackendName(const DeviceInfo& device) {
 absl::StatusOr<std::unique_ptr<Server>> Server::Create(const ServerOptions& options,
                                                        std::unique_ptr<Device> device) {
   std::unique_ptr<Server> server(new Server(options, std::move(device)));
-  RETURN_IF_ERROR(server->Start());
+  try {
+    RETURN_IF_ERROR(server->Start());
+  } catch (const std::system_error& error) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("the system refuses a thread just now (", error.code().message(),
+                     "); fewer threads or streams leave room for the others"));
+  }
   return server;
 }
 
@@ -52,17 +61,19 @@ Server::Server(const ServerOptions& options, std::unique_ptr<Device> device)
       device_(std::move(device)),
       metrics_(std::make_shared<Metrics>(BuildInfo{.version = options.rpc.version,
                                                    .backend = BackendName(device_->info()),
-                                                   .device_name = device_->info().name})),
-      engine_(CreateEngine(options.engine, *device_, metrics_.get())),
-      service_(std::make_unique<AttentionService>(engine_.get(), options.rpc, metrics_.get())) {}
+                                                   .device_name = device_->info().name})) {}
 
 Server::~Server() {
-  if (grpc_server_ != nullptr && !grpc_shutdown_.joinable()) ShutDownGrpc(absl::ZeroDuration());
-  if (grpc_shutdown_.joinable()) grpc_shutdown_.join();
+  if (grpc_shutdown_.joinable()) {
+    grpc_shutdown_.join();
+  } else if (grpc_server_ != nullptr) {
+    grpc_server_->Shutdown(absl::ToChronoTime(absl::Now()));
+  }
 }
 
 absl::Status Server::Start() {
   if (!options_.port_file.empty()) RETURN_IF_ERROR(RemovePortFile(options_.port_file));
+  RETURN_IF_ERROR(StartEngine());
   RETURN_IF_ERROR(StartGrpc());
   RETURN_IF_ERROR(StartHttp());
   if (!options_.port_file.empty()) {
@@ -72,7 +83,14 @@ absl::Status Server::Start() {
   return absl::OkStatus();
 }
 
+absl::Status Server::StartEngine() {
+  ASSIGN_OR_RETURN(engine_, CreateEngine(options_.engine, *device_, metrics_.get()));
+  service_ = std::make_unique<AttentionService>(engine_.get(), options_.rpc, metrics_.get());
+  return absl::OkStatus();
+}
+
 absl::Status Server::StartGrpc() {
+  RETURN_IF_ERROR(CheckRoomForGrpcThreads());
   ASSIGN_OR_RETURN(grpc_server_, StartGrpcServer(options_, service_.get(), &grpc_port_));
   grpc_server_->GetHealthCheckService()->SetServingStatus(kServiceName, true);
   return absl::OkStatus();

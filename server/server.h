@@ -27,7 +27,7 @@ using WaitForStop = absl::FunctionRef<bool(absl::Duration)>;
 class Server {
  public:
   // Serves on `device` from here on. Unavailable if it cannot listen where the options say;
-  // `options` are validated.
+  // ResourceExhausted where the system refuses a thread; `options` are validated.
   static absl::StatusOr<std::unique_ptr<Server>> Create(const ServerOptions& options,
                                                         std::unique_ptr<Device> device);
 
@@ -55,6 +55,7 @@ class Server {
   Server(const ServerOptions& options, std::unique_ptr<Device> device);
 
   absl::Status Start();
+  absl::Status StartEngine();
   absl::Status StartGrpc();
   absl::Status StartHttp();
   void LogStarted() const;

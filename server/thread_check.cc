@@ -1,23 +1,22 @@
 #include "server/thread_check.h"
 
+#include <unistd.h>
+
+#include <algorithm>
 #include <system_error>
 #include <thread>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
-#include "server/device/cpu/thread_pool.h"
 
 namespace attnd {
 namespace {
 
-// Of gRPC, of HTTP, and of the engine beside its workers.
-constexpr int kOtherThreads = 16;
-
-int ComputingThreads(const ServerOptions& options) {
-  const bool heeds_setting = options.backend != BackendChoice::kCuda;
-  return heeds_setting && options.cpu.num_threads > 0 ? options.cpu.num_threads
-                                                      : UsableProcessors();
+// gRPC starts 9 threads on two processors. Some of its pools grow with the processors, up to bounds
+// of their own, and all of them with load.
+int GrpcThreads() {
+  return 16 + static_cast<int>(std::min(48L, 2 * sysconf(_SC_NPROCESSORS_CONF)));
 }
 
 // Up to `wanted` threads that exist at the same time, and why there are no more.
@@ -46,15 +45,13 @@ Started StartAndEnd(int wanted) {
 
 }  // namespace
 
-absl::Status CheckThreadsCanStart(const ServerOptions& options) {
-  const int computing = ComputingThreads(options);
-  const int wanted = computing + options.engine.num_workers + kOtherThreads;
+absl::Status CheckRoomForGrpcThreads() {
+  const int wanted = GrpcThreads();
   const Started started = StartAndEnd(wanted);
   if (started.count == wanted) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      "threads and streams: got ", computing, " and ", options.engine.num_workers, ", which with ",
-      kOtherThreads, " others are ", wanted, " threads; accepted here: at most ", started.count,
-      " (", started.error.message(), ")"));
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "the system starts only ", started.count, " threads more (", started.error.message(),
+      "), gRPC needs room for ", wanted, "; fewer threads or streams leave more"));
 }
 
 }  // namespace attnd

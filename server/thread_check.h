@@ -1,13 +1,13 @@
-// Says that the system does not let as many threads start as settings ask for, before the parts
-// that start them would end the process.
+// Whether there is room for the threads of gRPC, which aborts, or waits for ever, where the system
+// refuses one of them.
 #pragma once
 
 #include "absl/status/status.h"
-#include "server/server_options.h"
 
 namespace attnd {
 
-// InvalidArgument, naming the settings, their values and how many threads could be started.
-absl::Status CheckThreadsCanStart(const ServerOptions& options);
+// ResourceExhausted, with how many threads the system does start, where they are too few. To be
+// called when all memory is mapped and all other threads run.
+absl::Status CheckRoomForGrpcThreads();
 
 }  // namespace attnd

@@ -137,7 +137,7 @@ struct CudaDeviceOptions {
 };
 
 // InvalidArgument, naming the option, its value and what is accepted, for sizes that cannot be
-// mapped.
+// mapped; ResourceExhausted, naming `threads`, where the system refuses one of them.
 absl::StatusOr<std::unique_ptr<Device>> CreateCpuDevice(const CpuDeviceOptions& options);
 
 // Unimplemented in a build without CUDA; FailedPrecondition, with the driver's own words, where

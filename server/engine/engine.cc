@@ -2,6 +2,7 @@
 
 #include <optional>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -23,11 +24,10 @@ using MergeCallback = std::function<void(absl::StatusOr<std::unique_ptr<MergeJob
 using JobCallback = std::function<void(absl::StatusOr<std::unique_ptr<AttentionJob>>)>;
 
 // Host code on a device that has no threads to offer runs on a CPU device without memory of its
-// own.
-std::unique_ptr<Device> MakeHostDevice(const Device& device) {
+// own. nullptr: the device runs host code itself.
+absl::StatusOr<std::unique_ptr<Device>> MakeHostDevice(const Device& device) {
   if (device.info().unified_memory) return nullptr;
-  // Cannot fail: no memory is asked for.
-  return *CreateCpuDevice({.device_memory_bytes = 0, .staging_memory_bytes = 0});
+  return CreateCpuDevice({.device_memory_bytes = 0, .staging_memory_bytes = 0});
 }
 
 // Bytes of the memory that a merge reads and writes, which its caller holds. `p` has been
@@ -92,10 +92,12 @@ class HostMerge : public MergeJob {
 
 class EngineImpl : public Engine {
  public:
-  EngineImpl(const EngineOptions& options, Device& device, Metrics* metrics)
+  // Throws std::system_error where the system refuses a thread.
+  EngineImpl(const EngineOptions& options, Device& device, std::unique_ptr<Device> host_device,
+             Metrics* metrics)
       : device_(device),
         metrics_(metrics),
-        host_device_(MakeHostDevice(device)),
+        host_device_(std::move(host_device)),
         admission_(
             {.capacity = {device.info().staging_memory_bytes, device.info().device_memory_bytes},
              .max_queued_requests = options.max_queued_requests,
@@ -228,9 +230,17 @@ class EngineImpl : public Engine {
 
 }  // namespace
 
-std::unique_ptr<Engine> CreateEngine(const EngineOptions& options, Device& device,
-                                     Metrics* metrics) {
-  return std::make_unique<EngineImpl>(options, device, metrics);
+absl::StatusOr<std::unique_ptr<Engine>> CreateEngine(const EngineOptions& options, Device& device,
+                                                     Metrics* metrics) {
+  ASSIGN_OR_RETURN(std::unique_ptr<Device> host_device, MakeHostDevice(device));
+  try {
+    return std::make_unique<EngineImpl>(options, device, std::move(host_device), metrics);
+  } catch (const std::system_error& error) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("streams: got ", options.num_workers,
+                     "; accepted now: fewer, or fewer threads, the system starts no more (",
+                     error.code().message(), ")"));
+  }
 }
 
 }  // namespace attnd

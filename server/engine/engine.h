@@ -108,8 +108,8 @@ class Engine {
 class Metrics;
 
 // An engine on `device`. Counts into `metrics` and is its live source, unless it is nullptr. Both
-// outlive the engine.
-std::unique_ptr<Engine> CreateEngine(const EngineOptions& options, Device& device,
-                                     Metrics* metrics);
+// outlive the engine. ResourceExhausted, naming the setting, where the system refuses a thread.
+absl::StatusOr<std::unique_ptr<Engine>> CreateEngine(const EngineOptions& options, Device& device,
+                                                     Metrics* metrics);
 
 }  // namespace attnd

@@ -16,8 +16,12 @@ absl::Status ShuttingDown() { return absl::UnavailableError("the server is shutt
 
 }  // namespace
 
+Pipeline::Pipeline(Device* device, Device* host, const Clock* clock)
+    : device_(device), host_(host), clock_(clock) {}
+
+// Delegates, so that an exception on the way calls the destructor, which ends the threads started.
 Pipeline::Pipeline(Device* device, Device* host, const Clock* clock, int num_workers)
-    : device_(device), host_(host), clock_(clock) {
+    : Pipeline(device, host, clock) {
   workers_.reserve(num_workers);
   for (int i = 0; i < num_workers; ++i) workers_.emplace_back([this] { WorkerMain(); });
   watcher_ = std::thread([this] { WatcherMain(); });
@@ -34,7 +38,7 @@ Pipeline::~Pipeline() {
   crowded_.notify_all();
   for (auto& [order, task] : unserved) Fail(std::move(task), ShuttingDown());
   for (std::thread& worker : workers_) worker.join();
-  watcher_.join();
+  if (watcher_.joinable()) watcher_.join();
 }
 
 void Pipeline::Submit(std::unique_ptr<Job> job, CallControl control, Done done) {

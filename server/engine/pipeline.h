@@ -34,6 +34,7 @@ class Pipeline {
   using Done = absl::AnyInvocable<void(absl::StatusOr<std::unique_ptr<Job>>)>;
 
   // Jobs whose plan runs on the host go over `host`. `num_workers` >= 1. All outlive the pipeline.
+  // Throws std::system_error, with none left running, where the system refuses a thread.
   Pipeline(Device* device, Device* host, const Clock* clock, int num_workers);
   // Finishes the jobs that are on the device; answers those that still wait with Unavailable.
   ~Pipeline();
@@ -45,6 +46,8 @@ class Pipeline {
   void Submit(std::unique_ptr<Job> job, CallControl control, Done done);
 
  private:
+  Pipeline(Device* device, Device* host, const Clock* clock);
+
   struct Task {
     std::unique_ptr<Job> job;
     CallControl control;

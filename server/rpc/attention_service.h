@@ -26,7 +26,7 @@ using RawAttentionService = v1::AttentionService::WithRawCallbackMethod_Attend<
 class AttentionService final : public RawAttentionService {
  public:
   // `metrics` may be null; the service is its source of RpcReadings. `engine` and `metrics` must
-  // outlive the service.
+  // outlive the service. Throws std::system_error where the system refuses a thread.
   AttentionService(Engine* engine, const RpcOptions& options, Metrics* metrics);
   // Waits until gRPC has let go of the last result.
   ~AttentionService() override;

@@ -4,7 +4,8 @@
 
 namespace attnd {
 
-WorkQueue::WorkQueue(int num_threads) {
+// Delegates, so that an exception on the way calls the destructor, which ends the threads started.
+WorkQueue::WorkQueue(int num_threads) : WorkQueue() {
   for (int i = 0; i < num_threads; ++i) threads_.emplace_back([this] { Run(); });
 }
 

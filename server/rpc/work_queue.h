@@ -16,6 +16,7 @@ namespace attnd {
 // Starts what it is given in order. Thread-safe. The caller bounds how much it adds.
 class WorkQueue {
  public:
+  // Throws std::system_error, with none left running, where the system refuses a thread.
   explicit WorkQueue(int num_threads);
   // Runs what is left, then stops.
   ~WorkQueue();
@@ -23,6 +24,7 @@ class WorkQueue {
   void Add(std::function<void()> work);
 
  private:
+  WorkQueue() = default;
   void Run();
 
   std::mutex mu_;

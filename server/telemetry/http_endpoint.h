@@ -35,7 +35,7 @@ class HttpEndpoint {
   static constexpr int kMaxConnections = 256;
 
   // `ready` is called from the endpoint's thread and must not block. Unavailable if the port cannot
-  // be listened on.
+  // be listened on. Throws std::system_error where the system refuses the thread.
   static absl::StatusOr<std::unique_ptr<HttpEndpoint>> Create(
       const HttpEndpointOptions& options, std::shared_ptr<const prometheus::Collectable> metrics,
       std::function<absl::Status()> ready);

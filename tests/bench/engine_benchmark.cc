@@ -34,7 +34,7 @@ BENCHMARK(BM_ThreadPoolRun)->UseRealTime();
 void BM_AdmitAndCompute(benchmark::State& state) {
   const std::unique_ptr<Device> device = *CreateCpuDevice({});
   Metrics metrics({"0", "cpu", "benchmark"});
-  const std::unique_ptr<Engine> engine = CreateEngine({}, *device, &metrics);
+  const std::unique_ptr<Engine> engine = *CreateEngine({}, *device, &metrics);
   const AttentionPlan plan =
       *MakeAttentionPlan(MakeProblem(state.range(0), state.range(0), 16), device->info().traits);
   double compute_seconds = 0;

@@ -103,7 +103,7 @@ class BareServer {
 struct Servers {
   Servers()
       : device(*CreateCpuDevice({})),
-        engine(CreateEngine({}, *device, nullptr)),
+        engine(*CreateEngine({}, *device, nullptr)),
         attnd(engine.get(), RpcOptions()),
         bare(RpcOptions()) {}
 

@@ -14,7 +14,7 @@ class RealServer {
  public:
   explicit RealServer(const RpcOptions& options = {})
       : device_(*CreateCpuDevice({.num_threads = 2})),
-        engine_(CreateEngine({}, *device_, /*metrics=*/nullptr)),
+        engine_(*CreateEngine({}, *device_, /*metrics=*/nullptr)),
         server_(engine_.get(), options) {}
 
   const std::string& target() const { return server_.address(); }

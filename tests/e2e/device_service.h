@@ -28,7 +28,7 @@ struct DeviceService {
                 const EngineOptions& engine_options)
       : device(std::move(under_test)) {
     device.set_unified_memory(unified_memory);
-    engine = CreateEngine(engine_options, device, &metrics);
+    engine = *CreateEngine(engine_options, device, &metrics);
     server.emplace(engine.get(), options, &metrics);
   }
 

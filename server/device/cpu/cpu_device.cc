@@ -4,6 +4,7 @@
 #include <cstring>
 #include <fstream>
 #include <string>
+#include <system_error>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -64,6 +65,15 @@ absl::StatusOr<HostRegion> MapRegion(const char* setting, std::int64_t size_byte
                    HostRegion::LargestPossible(size_bytes), " (", region.status().message(), ")"));
 }
 
+// The system has one word for limits of its own and for what others hold just now: EAGAIN.
+absl::Status ThreadsRefused(int asked, int num_threads, const std::system_error& error) {
+  const std::string got = asked > 0 ? absl::StrCat("got ", asked)
+                                    : absl::StrCat("left at 0, which means ", num_threads, " here");
+  return absl::ResourceExhaustedError(
+      absl::StrCat("threads: ", got, "; accepted now: fewer, the system starts no more (",
+                   error.code().message(), ")"));
+}
+
 }  // namespace
 
 CpuDevice::CpuDevice(HostRegion device_region, HostRegion staging_region, int num_threads)
@@ -99,8 +109,12 @@ absl::StatusOr<std::unique_ptr<Device>> CreateCpuDevice(const CpuDeviceOptions& 
   ASSIGN_OR_RETURN(HostRegion staging_region,
                    MapRegion("staging_memory_bytes", options.staging_memory_bytes));
   const int num_threads = options.num_threads > 0 ? options.num_threads : UsableProcessors();
-  return std::make_unique<CpuDevice>(std::move(device_region), std::move(staging_region),
-                                     num_threads);
+  try {
+    return std::make_unique<CpuDevice>(std::move(device_region), std::move(staging_region),
+                                       num_threads);
+  } catch (const std::system_error& error) {
+    return ThreadsRefused(options.num_threads, num_threads, error);
+  }
 }
 
 }  // namespace attnd

@@ -11,6 +11,7 @@ namespace attnd {
 
 class CpuDevice final : public PooledDevice<HostRegion, HostRegion> {
  public:
+  // Throws as ThreadPool's constructor does.
   CpuDevice(HostRegion device_region, HostRegion staging_region, int num_threads);
 
   // Works on the calling thread, with the pool's help.

@@ -5,7 +5,8 @@
 
 namespace attnd {
 
-ThreadPool::ThreadPool(int num_threads) {
+// Delegates, so that an exception on the way calls the destructor, which ends the threads started.
+ThreadPool::ThreadPool(int num_threads) : ThreadPool() {
   assert(num_threads >= 1);
   workers_.reserve(num_threads - 1);
   for (int i = 1; i < num_threads; ++i) workers_.emplace_back([this] { WorkerMain(); });

@@ -20,7 +20,8 @@ namespace attnd {
 // however busy the other threads are, and no nesting can deadlock. Idle threads sleep.
 class ThreadPool : public ParallelFor {
  public:
-  // `num_threads` >= 1 counts the caller of Run: num_threads - 1 threads are started.
+  // `num_threads` >= 1 counts the caller of Run: num_threads - 1 threads are started. Throws
+  // std::system_error, with none left running, where the system refuses one of them.
   explicit ThreadPool(int num_threads);
   // No Run may be in progress.
   ~ThreadPool() override;
@@ -29,6 +30,8 @@ class ThreadPool : public ParallelFor {
   int MaxParallelism() const override { return static_cast<int>(workers_.size()) + 1; }
 
  private:
+  ThreadPool() = default;
+
   // One call of Run. Lives on its caller's stack, and is listed while tasks of it may be left to
   // start.
   struct Loop {

@@ -78,7 +78,7 @@ TEST_P(EngineStressTest, EveryByteIsBackAfterTwoThousandRandomRequests) {
     return ++events % 61 == 0 ? absl::InternalError("stage") : absl::OkStatus();
   };
   const std::unique_ptr<Engine> engine =
-      CreateEngine({.max_queued_requests = 2, .num_workers = 3}, device, nullptr);
+      *CreateEngine({.max_queued_requests = 2, .num_workers = 3}, device, nullptr);
 
   std::vector<std::thread> threads;
   std::atomic<int> by_code[17] = {};

@@ -46,7 +46,7 @@ class EngineTest : public ::testing::TestWithParam<bool> {
     ASSERT_TRUE(device.ok()) << device.status();
     device_.emplace(*std::move(device));
     device_->set_unified_memory(GetParam());
-    engine_ = CreateEngine({}, *device_, &metrics_);
+    engine_ = *CreateEngine({}, *device_, &metrics_);
   }
 
   AttentionPlan Plan(const AttentionProblem& problem) {
@@ -346,7 +346,7 @@ TEST_P(EngineTest, AWaitingRequestIsAnsweredAtItsDeadlineOrWhenCancelled) {
 // While another job keeps the only worker busy.
 TEST_P(EngineTest, AJobThatWaitsForAWorkerIsAnsweredAtItsDeadlineOrWhenCancelled) {
   engine_ = nullptr;
-  engine_ = CreateEngine({.num_workers = 1}, *device_, &metrics_);
+  engine_ = *CreateEngine({.num_workers = 1}, *device_, &metrics_);
   std::promise<void> busy;
   std::promise<void> release;
   device_->on_stage = [&busy, released = release.get_future().share()](Stage stage) {
@@ -464,7 +464,7 @@ TEST_P(EngineTest, ALostDeviceFailsWhoeverWaitsAndRefusesTheNew) {
 // Nothing was done for it: its caller may try elsewhere.
 TEST_P(EngineTest, AJobThatWaitsForAWorkerWhenTheDeviceIsLostIsRefused) {
   engine_ = nullptr;
-  engine_ = CreateEngine({.num_workers = 1}, *device_, &metrics_);
+  engine_ = *CreateEngine({.num_workers = 1}, *device_, &metrics_);
   std::promise<void> release;
   device_->on_stage = [this, released = release.get_future().share()](Stage) {
     released.wait();
@@ -534,14 +534,14 @@ TEST_P(EngineTest, FinishedJobsAreCounted) {
 
 TEST_P(EngineTest, AnEngineWithoutMetricsWorks) {
   engine_.reset();
-  engine_ = CreateEngine({}, *device_, nullptr);
+  engine_ = *CreateEngine({}, *device_, nullptr);
   EXPECT_TRUE(Compute(SmallProblem(), 1.0f).ok());
 }
 
 // The computation would take minutes.
 TEST(EngineOnCpuTest, ADeadlineThatPassesDuringAComputationFreesItsWorker) {
   const std::unique_ptr<Device> device = *CreateCpuDevice({.num_threads = 3});
-  const std::unique_ptr<Engine> engine = CreateEngine({.num_workers = 1}, *device, nullptr);
+  const std::unique_ptr<Engine> engine = *CreateEngine({.num_workers = 1}, *device, nullptr);
   const auto compute_within = [&](absl::Duration time, const AttentionProblem& problem) {
     std::promise<JobOr> promise;
     engine->Admit(*MakeAttentionPlan(problem, device->info().traits), {}, [&](JobOr job) {
@@ -571,7 +571,7 @@ TEST(EngineOnCudaTest, TheReferenceRunsOnTheHost) {
   device.set_unified_memory(false);
   device.set_traits({.backend = Backend::kCuda, .compute_capability = 90});
   device.on_stage = [](Stage) { return absl::InternalError("the device must not be used"); };
-  const std::unique_ptr<Engine> engine = CreateEngine({}, device, nullptr);
+  const std::unique_ptr<Engine> engine = *CreateEngine({}, device, nullptr);
 
   AttentionProblem problem = SmallProblem();
   problem.algorithm = "reference";
