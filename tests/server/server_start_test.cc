@@ -1,5 +1,6 @@
 // What a server does when it cannot start.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>
@@ -16,6 +17,7 @@ namespace {
 
 // In a process that may start `allowed` threads; one computes, and one stream is served.
 [[noreturn]] void CreateAndTell(int allowed) {
+  alarm(20);  // gRPC may wait for ever for a thread
   testing::AllowThreads(allowed);
   ServerOptions options;
   options.grpc_port = 0;
