@@ -253,33 +253,61 @@ TEST_F(Sm90OptionsTest, ARowOfLargeScoresChangesNoOtherRow) {
   }
 }
 
-// Every score but one lies far below 0, where the polynomial for tanh does not reach. What is
-// computed first, the one or the others, decides whether it is used there all the same.
+// Every score but that of `largest_key` lies far below 0, where the polynomial for tanh does not
+// reach: the rows are settled from the block of that key on, if the softcap settles any.
+Problem FarBelowTheLargest(const ProblemSpec& spec, int largest_key) {
+  Problem problem(spec);
+  const float score = spec.softcap / std::sqrt(static_cast<float>(spec.head_dim));
+  for (int b = 0; b < spec.batch_size; ++b) {
+    for (int row = 0; row < spec.seqlen_q; ++row) {
+      for (int d = 0; d < 2 * spec.head_dim; ++d) problem.SetQ(b, row, d % 2, d / 2, 1.0f);
+    }
+    for (int key = 0; key < spec.seqlen_k; ++key) {
+      for (int d = 0; d < spec.head_dim; ++d)
+        problem.SetK(b, key, 0, d, key == largest_key ? 0.1f * score : -0.9f * score);
+    }
+  }
+  return problem;
+}
+
 TEST_F(Sm90OptionsTest, ScoresFarBelowTheLargestAgreeWithFloat64) {
   for (const auto& [head_dim, head_dim_v] : kSm90Widths) {
     for (DataType dtype : {DataType::kFloat16, DataType::kBFloat16}) {
       for (float softcap : {4.0f, 50.0f, 70.0f}) {
-        for (bool largest_first : {false, true}) {
+        for (int largest_key : {0, 259}) {
           ProblemSpec spec = Sm90Spec(head_dim, head_dim_v);
           spec.dtype = dtype;
           spec.softcap = softcap;
-          Problem problem(spec);
-          const int largest_key = largest_first ? static_cast<int>(spec.seqlen_k) - 1 : 0;
-          const float score = softcap / std::sqrt(static_cast<float>(head_dim));
-          for (int b = 0; b < spec.batch_size; ++b) {
-            for (int row = 0; row < spec.seqlen_q; ++row) {
-              for (int d = 0; d < 2 * head_dim; ++d) problem.SetQ(b, row, d % 2, d / 2, 1.0f);
-            }
-            for (int key = 0; key < spec.seqlen_k; ++key) {
-              for (int d = 0; d < head_dim; ++d)
-                problem.SetK(b, key, 0, d, key == largest_key ? 0.1f * score : -0.9f * score);
-            }
-          }
+          Problem problem = FarBelowTheLargest(spec, largest_key);
           const ExpectedResult expected = ComputeExpected(problem);
           ASSERT_TRUE(Runs(kernel_, device_, problem));
           EXPECT_TRUE(ResultsMatch(problem, expected))
               << "head_dim " << head_dim << ", softcap " << softcap;
         }
+      }
+    }
+  }
+}
+
+// A settled row keeps its bits when another row takes their warp the long way, also where its
+// products are larger than the polynomial is for.
+TEST_F(Sm90OptionsTest, ALargeRowChangesNoSettledRow) {
+  for (const auto& [head_dim, head_dim_v] : kSm90Widths) {
+    for (DataType dtype : {DataType::kFloat16, DataType::kBFloat16}) {
+      ProblemSpec spec = Sm90Spec(head_dim, head_dim_v);
+      spec.dtype = dtype;
+      spec.softcap = 60.0f;
+      constexpr int kLargestKey = 259;
+      constexpr int kLargeRow = 5;
+      Problem plain = FarBelowTheLargest(spec, kLargestKey);
+      Problem large = FarBelowTheLargest(spec, kLargestKey);
+      for (int d = 0; d < head_dim; ++d) large.SetQ(0, kLargeRow, 1, d, 20.0f);
+      ASSERT_TRUE(Runs(kernel_, device_, plain));
+      ASSERT_TRUE(Runs(kernel_, device_, large));
+      for (int row = 0; row < spec.seqlen_q; ++row) {
+        EXPECT_EQ(plain.Lse(0, 1, row) == large.Lse(0, 1, row), row != kLargeRow) << "row " << row;
+        for (int d = 0; d < head_dim_v && row != kLargeRow; ++d)
+          ASSERT_EQ(plain.Out(0, row, 1, d), large.Out(0, row, 1, d)) << "row " << row;
       }
     }
   }

@@ -23,7 +23,7 @@ inline constexpr TileShape kTileShape =
 
 // Enqueues out = softmax(scores) v on `stream`, in one pass over k and v, for q, k and v of kDtype
 // (float16 or bfloat16) of exactly kHeadDim and kHeadDimV columns. kScoreKind is ScoreKindOf(p),
-// or kFinished. Rows of all tensors start at multiples of 16 bytes, strides are not negative,
+// or kFinishedMasked. Rows of all tensors start at multiples of 16 bytes, strides are not negative,
 // lengths at most kMaxSeqlen. probs is not written. All memory must live until the stream passes
 // this point.
 template <DataType kDtype, int kHeadDim, int kHeadDimV, ScoreKind kScoreKind>
