@@ -3,7 +3,6 @@
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -458,30 +457,15 @@ TEST(DaemonTest, MoreMemoryThanTheMachineHasIsASettingThatIsNotInOrder) {
   }
 }
 
-// Limits the address space of the processes that are started while it lives.
-class AddressSpaceLimit {
- public:
-  explicit AddressSpaceLimit(rlim_t bytes) {
-    getrlimit(RLIMIT_AS, &before_);
-    const rlimit limit = {.rlim_cur = bytes, .rlim_max = before_.rlim_max};
-    setrlimit(RLIMIT_AS, &limit);
-  }
-  ~AddressSpaceLimit() { setrlimit(RLIMIT_AS, &before_); }
-
- private:
-  rlimit before_ = {};
-};
-
 TEST(DaemonTest, ThreadsThatTheSystemRefusesExitWith3AndAreNamed) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "sanitizers need the whole address space";
 #endif
-  const Ended ended = [] {
-    const AddressSpaceLimit limit(rlim_t{1} << 30);  // less than 4096 stacks of 256 KiB
-    return DaemonProcess::RunToEnd({"--backend=cpu", "--grpc-port=0", "--http-port=0",
-                                    "--device-memory-bytes=1MiB", "--staging-memory-bytes=1MiB",
-                                    "--threads=4096"});
-  }();
+  constexpr std::int64_t kAddressSpace = std::int64_t{1} << 30;  // under 4096 stacks of 256 KiB
+  const Ended ended = DaemonProcess::RunToEndWithin(
+      kAddressSpace,
+      {"--backend=cpu", "--grpc-port=0", "--http-port=0", "--device-memory-bytes=1MiB",
+       "--staging-memory-bytes=1MiB", "--threads=4096"});
   EXPECT_EQ(ended.exit_code, 3) << ended.err;
   EXPECT_THAT(LastLine(ended.err),
               HasSubstr(" error cannot start error=\"threads: got 4096; accepted now: fewer"));

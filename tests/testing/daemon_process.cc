@@ -28,6 +28,14 @@ std::string EnvironmentOr(const char* name, const std::string& otherwise) {
 
 enum class ReadResult { kSome, kEnd, kNothingForLong };
 
+std::string ServerBinary() { return EnvironmentOr("ATTND_SERVER", ATTND_SERVER_BINARY); }
+
+std::vector<std::string> Joined(std::vector<std::string> words,
+                                const std::vector<std::string>& more) {
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
 // Appends what comes next.
 ReadResult ReadSome(int fd, std::string* text) {
   pollfd readable = {.fd = fd, .events = POLLIN, .revents = 0};
@@ -48,9 +56,7 @@ bool ReadToEnd(int fd, std::string* text) {
 
 }  // namespace
 
-DaemonProcess::DaemonProcess(Unstarted, const std::vector<std::string>& args) {
-  std::vector<std::string> words = {EnvironmentOr("ATTND_SERVER", ATTND_SERVER_BINARY)};
-  words.insert(words.end(), args.begin(), args.end());
+DaemonProcess::DaemonProcess(Unstarted, std::vector<std::string> words) {
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
@@ -75,11 +81,9 @@ DaemonProcess::DaemonProcess(Unstarted, const std::vector<std::string>& args) {
 }
 
 DaemonProcess::DaemonProcess(const std::vector<std::string>& args)
-    : DaemonProcess(Unstarted(), [&args] {
-        std::vector<std::string> all = {BackendFlag(), "--grpc-port=0", "--http-port=0"};
-        all.insert(all.end(), args.begin(), args.end());
-        return all;
-      }()) {
+    : DaemonProcess(
+          Unstarted(),
+          Joined({ServerBinary(), BackendFlag(), "--grpc-port=0", "--http-port=0"}, args)) {
   running_ = running_ && WaitForLog("server started");
   grpc_port_ = NumberInLog("grpc_port");
   http_port_ = NumberInLog("http_port");
@@ -99,7 +103,15 @@ std::string DaemonProcess::BackendFlag() {
 }
 
 Ended DaemonProcess::RunToEnd(const std::vector<std::string>& args) {
-  return DaemonProcess(Unstarted(), args).Wait();
+  return DaemonProcess(Unstarted(), Joined({ServerBinary()}, args)).Wait();
+}
+
+Ended DaemonProcess::RunToEndWithin(std::int64_t address_space_bytes,
+                                    const std::vector<std::string>& args) {
+  const std::string limited =
+      absl::StrCat("ulimit -v ", address_space_bytes / 1024, R"( && exec "$0" "$@")");
+  return DaemonProcess(Unstarted(), Joined({"/bin/sh", "-c", limited, ServerBinary()}, args))
+      .Wait();
 }
 
 std::shared_ptr<grpc::Channel> DaemonProcess::NewChannel() const {

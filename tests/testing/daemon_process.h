@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -26,6 +27,10 @@ class DaemonProcess {
 
   // Runs `attnd args...` to its end.
   static Ended RunToEnd(const std::vector<std::string>& args);
+  // The same with so much address space. A shell sets the limit: in this process, whose threads
+  // have reserved more, nothing could be started under it.
+  static Ended RunToEndWithin(std::int64_t address_space_bytes,
+                              const std::vector<std::string>& args);
 
   // Starts `attnd` with BackendFlag(), free ports and `args`. Returns when it serves, or has ended:
   // then running() is false.
@@ -49,7 +54,7 @@ class DaemonProcess {
 
  private:
   struct Unstarted {};
-  DaemonProcess(Unstarted, const std::vector<std::string>& args);
+  DaemonProcess(Unstarted, std::vector<std::string> words);
 
   // The number after "`key`=" in the log, or -1.
   int NumberInLog(const std::string& key) const;
