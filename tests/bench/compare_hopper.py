@@ -3,7 +3,8 @@ PyTorch) and FlashAttention-3: the same tensors, the same GPU, contenders taking
 
     python3 compare_hopper.py --library build/cuda/kernels/libattnd_kernels.so [TABLE...]
 
-Tables: prefill (36 rows of 16384 tokens), further (grouped heads, other widths, float16), packed
+Tables: prefill (36 rows of 16384 tokens), sustained (the same rows, each contender for longer, at
+the clock that the power limit leaves it), further (grouped heads, other widths, float16), packed
 (sequences of very different lengths), options (what masks, biases and the like cost), latency (one
 small problem). Outputs are compared before anything is timed; the exit status is 1 if one is wrong.
 """
@@ -14,12 +15,13 @@ import sys
 from attention_problem import ORDERS
 from attnd_kernels import Library
 from contenders import load_flash_attention_3
-from library_tables import further, latency, prefill
+from library_tables import further, latency, prefill, sustained
 from options_table import options
 from packed_table import packed
 from report import Report, versions
 
-TABLES = dict(prefill=prefill, further=further, packed=packed, options=options, latency=latency)
+TABLES = dict(prefill=prefill, sustained=sustained, further=further, packed=packed, options=options,
+              latency=latency)
 
 
 def parse_arguments():

@@ -8,6 +8,7 @@ from attnd_kernels import Options
 from contenders import torch_attention
 from measurement import Contender, measure
 from report import OURS
+from side_by_side import BURSTS, SUSTAINED
 
 LIBRARIES = ("cuDNN", "FA2", "FA3")
 WORTH = 0.93  # of the best library: rows under it are counted
@@ -33,8 +34,8 @@ def contenders_of(problem, tensors, library, fa3):
     return contenders
 
 
-def measure_problem(problem, order, library, fa3):
-    return measure(contenders_of(problem, make_inputs(problem, order), library, fa3))
+def measure_problem(problem, order, library, fa3, pace=BURSTS):
+    return measure(contenders_of(problem, make_inputs(problem, order), library, fa3), pace)
 
 
 def ratios_of(row):
@@ -69,11 +70,11 @@ def summarize(rows):
     print(f"  under {WORTH} of the best: {under} rows")
 
 
-def _table(name, problems, order, library, fa3, report):
+def _table(name, problems, order, library, fa3, report, pace=BURSTS):
     print(f"\n{name}, memory order {order}: TFLOP/s")
     rows = []
     for problem in problems:
-        row = measure_problem(problem, order, library, fa3)
+        row = measure_problem(problem, order, library, fa3, pace)
         ratios = ratios_of(row)
         report.add(name, problem, row, tflops_text(row, ratios), order=order, ratios=ratios)
         rows.append((str(problem), ratios))
@@ -102,6 +103,11 @@ def further_problems():
 
 def prefill(order, library, fa3, report):
     _table("prefill", prefill_problems(), order, library, fa3, report)
+
+
+def sustained(order, library, fa3, report):
+    """The same problems at side_by_side.SUSTAINED."""
+    _table("sustained", prefill_problems(), order, library, fa3, report, SUSTAINED)
 
 
 def further(order, library, fa3, report):

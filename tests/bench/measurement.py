@@ -92,13 +92,13 @@ def _check(contender, results, result):
         result.wrong = not all(agrees for _, agrees in checks)
 
 
-def measure(contenders):
+def measure(contenders, pace=side_by_side.BURSTS):
     """contenders: name -> Contender. Those that raise are left out of the timing."""
     results = {name: _first_run(contender) for name, contender in contenders.items()}
     captured = {name: r.captured for name, r in results.items() if r.captured is not None}
     for name in captured:
         _check(contenders[name], results, results[name])
-    times, clock = side_by_side.interleaved_ms(captured)
+    times, clock = side_by_side.interleaved_ms(captured, pace)
     for name in captured:
         results[name].times_ms = times[name]
     return Row(results, clock)

@@ -1,4 +1,5 @@
-"""What options cost: the time of attnd's fused kernel with each of them over its time without."""
+"""What options cost: the time of attnd's fused kernel with each of them over its time without, each
+at a pace of its own (side_by_side.SUSTAINED): options cost power, too, or save it."""
 
 import math
 
@@ -9,6 +10,7 @@ from attention_problem import Problem, make_inputs, triangle_pairs
 from attnd_kernels import Options
 from contenders import torch_attention
 from measurement import Contender, measure
+from side_by_side import SUSTAINED
 
 PROBLEMS = (Problem(2, 16, 8192, 128, causal=True), Problem(8, 16, 2048, 128))
 WINDOWED = Problem(1, 16, 16384, 128, causal=True, window_left=1024)
@@ -122,7 +124,7 @@ def _window(order, library, report):
     row = measure({
         PLAIN: _contender(library, tensors, Options(causal=True), whole),
         "attnd window": _contender(library, tensors, windowed, problem),
-    })
+    }, SUSTAINED)
     visible = problem.pairs / triangle_pairs(problem.seqlen)
     tiles = visible_tiles(problem) / visible_tiles(whole)
     excess = tile_excess = None
@@ -138,9 +140,9 @@ def _window(order, library, report):
 
 def options(order, library, fa3, report):
     del fa3  # built without options
-    print(f"\noptions, memory order {order}: time over the time without")
+    print(f"\noptions, memory order {order}, sustained: time over the time without")
     for problem in PROBLEMS:
         variants = variants_of(problem)
-        row = measure(option_contenders(problem, variants, order, library))
+        row = measure(option_contenders(problem, variants, order, library), SUSTAINED)
         _add_variant_rows(problem, variants, row, report, order)
     _window(order, library, report)

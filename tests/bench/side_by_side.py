@@ -1,17 +1,34 @@
-"""Times contenders side by side. Clock and power of a GPU drift within milliseconds under load, so
-contenders take turns: in each round every contender's CUDA graph is replayed once untimed and once
-timed. All of them see the same drift; compare figures of one call with each other only."""
+"""Times contenders side by side. Clock and power of a GPU drift within milliseconds under load, and
+what ran before decides how much of either is left: so contenders take turns, in a new order each
+round, and each runs untimed before it is timed. Compare figures of one call with each other only."""
 
 import dataclasses
 import math
+import random
 import subprocess
 from collections.abc import Callable
 
 import torch
 
-ROUNDS = 5
 GRAPH_MS = 6.0  # of work in one graph, roughly
 MAX_REPEATS = 1000
+
+
+@dataclasses.dataclass(frozen=True)
+class Pace:
+    """How contenders take turns: in each round every one's graph is replayed `untimed` times, then
+    `timed` times."""
+
+    rounds: int
+    untimed: int
+    timed: int
+
+
+# All at about the same clock, that of their mixture: for contenders that draw about the same power.
+BURSTS = Pace(rounds=9, untimed=1, timed=1)
+# Each at the clock that the power limit leaves it when it runs alone, as a GPU has nothing but
+# attention to do. In bursts, what draws little power pays for its neighbours.
+SUSTAINED = Pace(rounds=3, untimed=16, timed=8)
 
 
 def elapsed_ms(work):
@@ -72,14 +89,27 @@ def _nvidia_smi_clock_mhz():
         return None
 
 
-def interleaved_ms(captured):
+def _orders(names, rounds):
+    """Not one order turned on: every contender would always follow the same one."""
+    generator = random.Random(0)
+    return [generator.sample(names, len(names)) for _ in range(rounds)]
+
+
+def _replay(contender, times):
+    for _ in range(times):
+        contender.graph.replay()
+
+
+def interleaved_ms(captured, pace=BURSTS):
     """captured: name -> Captured. Returns the milliseconds of one run in each round,
-    name -> [ROUNDS], and the SM clock in MHz, read while all graphs ran once more."""
+    name -> [pace.rounds], and the SM clock in MHz, read while all graphs ran once more."""
     times = {name: [] for name in captured}
-    for _ in range(ROUNDS):
-        for name, contender in captured.items():
-            contender.graph.replay()
-            times[name].append(elapsed_ms(contender.graph.replay) / contender.repeats)
+    for order in _orders(list(captured), pace.rounds):
+        for name in order:
+            contender = captured[name]
+            _replay(contender, pace.untimed)
+            ms = elapsed_ms(lambda: _replay(contender, pace.timed))
+            times[name].append(ms / (pace.timed * contender.repeats))
     for contender in captured.values():
         contender.graph.replay()
     clock = sm_clock_mhz()
