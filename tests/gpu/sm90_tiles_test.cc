@@ -26,6 +26,12 @@ class Sm90TilesTest : public Sm90Test {
         << ", mask " << (spec.mask != ScoreArray::kNone);
   }
 
+  void CheckPairs(const ProblemSpec& spec) {
+    CheckOneBlock(spec);
+    Check(spec);
+    Check(spec, WithMultiprocessors(device_, 2));
+  }
+
   // Blocks that draw tickets compute what blocks compute that tiles are dealt to.
   void CheckTicket(const ProblemSpec& spec, const DeviceTraits& device) {
     Problem with_ticket(spec);
@@ -113,6 +119,25 @@ TEST_F(Sm90TilesTest, OneBlockWalksLongTiles) {
         Check(spec, OneMultiprocessor());
       }
     }
+  }
+}
+
+// Where all rows see all of many keys, blocks work in pairs (Paired). Of one multiprocessor there
+// is no pair, of two one alone. Two tiles of a head, the second almost empty; then two heads with
+// the same keys; then a number of tiles that has no pairs.
+TEST_F(Sm90TilesTest, PairsComputeWhatOneBlockDoes) {
+  for (const auto& [head_dim, head_dim_v] : kSm90Widths) {
+    ProblemSpec spec = Sm90Spec(head_dim, head_dim_v);
+    spec.seqlen_k = 8197;
+    spec.num_heads = 3;
+    spec.num_kv_heads = 3;
+    CheckPairs(spec);
+    spec.seqlen_q = 60;
+    spec.num_heads = 4;
+    spec.num_kv_heads = 2;
+    CheckPairs(spec);
+    spec.num_kv_heads = 4;
+    CheckPairs(spec);
   }
 }
 

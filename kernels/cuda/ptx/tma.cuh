@@ -34,6 +34,21 @@ __device__ __forceinline__ void TmaLoad4d(std::uint32_t destination, const CUten
       : "memory");
 }
 
+// TmaLoad4d to the same place in every block of the cluster that has a bit in `blocks`, and to the
+// barrier there.
+__device__ __forceinline__ void TmaLoad4dMulticast(std::uint32_t destination,
+                                                   const CUtensorMap* map, std::uint32_t barrier,
+                                                   CachePolicy policy, std::uint16_t blocks, int c0,
+                                                   int c1, int c2, int c3) {
+  asm volatile(
+      "cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+      ".multicast::cluster.L2::cache_hint [%0], [%1, {%4, %5, %6, %7}], [%2], %8, %3;" ::"r"(
+          destination),
+      "l"(map), "r"(barrier), "l"(static_cast<std::uint64_t>(policy)), "r"(c0), "r"(c1), "r"(c2),
+      "r"(c3), "h"(blocks)
+      : "memory");
+}
+
 // Copies the box at `source` in shared memory to the tensor; parts outside it are left out. Only a
 // thread whose `chosen` is true asks, and the copy belongs to its bulk group at hand: a branch
 // around the call would cost the compiler its belief that the warp runs together. What was written

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "kernels/cuda/element.cuh"
+#include "kernels/cuda/ptx/cluster.cuh"
 #include "kernels/cuda/ptx/mbarrier.cuh"
 #include "kernels/cuda/ptx/warpgroup.cuh"
 #include "kernels/cuda/ptx/wgmma.cuh"
@@ -515,14 +516,23 @@ class Consumer {
     if (threadIdx.x % 32 == 0) ptx::MbarrierArrive(shared_.QFree(q_.stage()));
     q_.Advance();
   }
-  // A product's reads of k or v end for the whole warpgroup at once: one thread speaks for it.
   __device__ __forceinline__ void FreeK() {
-    if (threadIdx.x % 128 == 0) ptx::MbarrierArrive(shared_.KFree(k_.stage()));
+    GiveBack(shared_.KFree(k_.stage()));
     k_.Advance();
   }
   __device__ __forceinline__ void FreeV() {
-    if (threadIdx.x % 128 == 0) ptx::MbarrierArrive(shared_.VFree(v_.stage()));
+    GiveBack(shared_.VFree(v_.stage()));
     v_.Advance();
+  }
+  // A product's reads of k or v end for the whole warpgroup at once: one thread speaks for it, to
+  // each block that loads them.
+  static __device__ __forceinline__ void GiveBack(std::uint32_t free_barrier) {
+    const unsigned thread = threadIdx.x % 128;
+    if constexpr (Traits::kClusterSize == 1) {
+      if (thread == 0) ptx::MbarrierArrive(free_barrier);
+    } else {
+      if (thread < Traits::kClusterSize) ptx::MbarrierArriveAt(free_barrier, thread);
+    }
   }
 
   __device__ __forceinline__ void AwaitTurn() {

@@ -6,7 +6,7 @@
 // (TileScheduler), warp 2 asks for bias and mask (ArrayLoader). The other warpgroups are consumers:
 // each owns 64 rows of the tile, multiplies, and keeps scores, probabilities and output in
 // registers. Key blocks run from right to left, so that blocks cut by the causal edge or by the
-// length come first.
+// length come first. Where all rows see all of many keys, neighbouring blocks are pairs (Paired).
 //
 // Shared memory: rings of q, k and v tiles, of TileWorks, and for each consumer of blocks of bias
 // and mask; results on their way out, barriers, and the scheduler's own state (tile_traits.h,
@@ -20,8 +20,9 @@
 //   work wanted     producer, some blocks before the end of each tile (no stages)
 //   q full          producer, 1 + bytes; the TileWork can be read then too
 //   q free          every consumer warp, when its last score product of the tile is done
-//   k, v full       producer, 1 + bytes
-//   k, v free       one thread of each consumer warpgroup, when its product is done
+//   k, v full       producer, 1 + bytes; in a pair of blocks half of them come from the other
+//   k, v free       one thread of each consumer warpgroup, of both blocks of a pair, when its
+//                   product is done
 //   array full      array loader, 1 + bytes; one of each warpgroup and slot
 //   array free      every warp of the warpgroup, when it has read its rows
 //   named 1..3      turn of consumer warpgroup 0..2: itself and the one before it
@@ -29,6 +30,7 @@
 //   named 5..7      a consumer warpgroup's own warps, where it passes over a stage
 #pragma once
 
+#include "kernels/cuda/ptx/cluster.cuh"
 #include "kernels/cuda/ptx/tma.cuh"
 #include "kernels/cuda/ptx/warpgroup.cuh"
 #include "kernels/cuda/sm90/consumer.cuh"
@@ -40,6 +42,16 @@
 #include "kernels/cuda/sm90/tile_traits.h"
 
 namespace attnd::cuda::sm90 {
+
+// All threads of the block, or of its cluster.
+template <typename Traits>
+__device__ __forceinline__ void AwaitCluster() {
+  if constexpr (Traits::kClusterSize == 1) {
+    __syncthreads();
+  } else {
+    ptx::ClusterSync();
+  }
+}
 
 template <typename Traits>
 __global__ void __launch_bounds__(Traits::kThreads, 1)
@@ -55,7 +67,7 @@ __global__ void __launch_bounds__(Traits::kThreads, 1)
     if (Traits::kScoreArrays && args.copy_mask) ptx::PrefetchTensorMap(&args.mask_map);
     shared.InitBarriers();
   }
-  __syncthreads();
+  AwaitCluster<Traits>();
 
   // The same in all lanes, and known to be so to the compiler.
   const int warpgroup = __shfl_sync(0xffffffff, threadIdx.x / 128, 0);
@@ -72,6 +84,8 @@ __global__ void __launch_bounds__(Traits::kThreads, 1)
     ptx::GrowRegisters<Traits::kConsumerRegisters>();
     Consumer<Traits>(args, shared, warpgroup - 1).Run();
   }
+  // The other block of a pair may still write to this one's shared memory.
+  if constexpr (Traits::kClusterSize > 1) AwaitCluster<Traits>();
 }
 
 }  // namespace attnd::cuda::sm90

@@ -12,7 +12,8 @@
 namespace attnd::cuda::sm90 {
 
 struct KernelArgs {
-  // Dimensions (head_dim, seqlen, heads, batch); one box is one column chunk of a tile.
+  // Dimensions (head_dim, seqlen, heads, batch); one box is one column chunk of a tile, or of one
+  // block's share of it.
   CUtensorMap q_map;
   CUtensorMap k_map;
   CUtensorMap v_map;

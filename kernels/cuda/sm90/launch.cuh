@@ -52,6 +52,35 @@ cudaError_t DescribeScoreArrays(const AttentionParams& p, KernelArgs* args) {
   return error;
 }
 
+// Whether pairs of blocks pay and are possible: all tiles see all keys, and neighbours the same.
+template <typename Traits>
+bool PairsPay(const AttentionParams& p, int num_multiprocessors) {
+  const std::int64_t m_blocks = (p.seqlen_q + Traits::kBlockM - 1) / Traits::kBlockM;
+  const std::int64_t tiles_of_keys = m_blocks * (p.num_heads / p.num_kv_heads);
+  const bool one_length = p.cu_seqlens_q == nullptr && p.cu_seqlens_k == nullptr &&
+                          p.lengths_q == nullptr && p.lengths_k == nullptr &&
+                          p.v.seqlen == p.seqlen_k;
+  const bool all_keys = !p.causal && p.window_left < 0 && p.window_right < 0;
+  return one_length && all_keys && p.seqlen_k >= Traits::kKeysForPairs && tiles_of_keys % 2 == 0 &&
+         num_multiprocessors >= 2;
+}
+
+// `blocks` is a multiple of the cluster's size if there are as many tiles.
+template <typename Traits>
+cudaError_t Start(const KernelArgs& args, int blocks, cudaStream_t stream) {
+  cudaLaunchAttribute cluster = {};
+  cluster.id = cudaLaunchAttributeClusterDimension;
+  cluster.val.clusterDim = {Traits::kClusterSize, 1, 1};
+  cudaLaunchConfig_t config = {};
+  config.gridDim = blocks / Traits::kClusterSize * Traits::kClusterSize;
+  config.blockDim = Traits::kThreads;
+  config.dynamicSmemBytes = Traits::kSharedBytes;
+  config.stream = stream;
+  config.attrs = &cluster;
+  config.numAttrs = Traits::kClusterSize > 1 ? 1 : 0;
+  return cudaLaunchKernelEx(&config, FusedAttentionKernel<Traits>, args);
+}
+
 template <typename Traits>
 cudaError_t Launch(const AttentionParams& p, const Workspace& workspace, int num_multiprocessors,
                    cudaStream_t stream) {
@@ -70,9 +99,11 @@ cudaError_t Launch(const AttentionParams& p, const Workspace& workspace, int num
 
   cudaError_t error = EncodeTensorMap(p.q, Traits::kBlockM, Traits::kQkSwizzleBytes, &args.q_map);
   if (error == cudaSuccess)
-    error = EncodeTensorMap(p.k, Traits::kBlockN, Traits::kQkSwizzleBytes, &args.k_map);
+    error = EncodeTensorMap(p.k, Traits::kBlockN / Traits::kClusterSize, Traits::kQkSwizzleBytes,
+                            &args.k_map);
   if (error == cudaSuccess)
-    error = EncodeTensorMap(p.v, Traits::kBlockN, Traits::kVSwizzleBytes, &args.v_map);
+    error = EncodeTensorMap(p.v, Traits::kBlockN / Traits::kClusterSize, Traits::kVSwizzleBytes,
+                            &args.v_map);
   args.copy_out = Traits::kStagedOutput && p.out.dtype != DataType::kFloat32;
   if (error == cudaSuccess && args.copy_out)
     error = EncodeTensorMap(AsConst(p.out), kWarpRows, Traits::kVSwizzleBytes, &args.out_map);
@@ -93,15 +124,18 @@ cudaError_t Launch(const AttentionParams& p, const Workspace& workspace, int num
     error = cudaMemsetAsync(workspace.ticket, 0, sizeof(int), stream);
   }
   if (error != cudaSuccess) return error;
-  FusedAttentionKernel<Traits><<<blocks, Traits::kThreads, Traits::kSharedBytes, stream>>>(args);
-  return cudaGetLastError();
+  return Start<Traits>(args, blocks, stream);
 }
 
 template <DataType kDtype, int kHeadDim, int kHeadDimV, ScoreKind kScoreKind>
 cudaError_t LaunchFusedAttention(const AttentionParams& p, int num_multiprocessors,
                                  const Workspace& workspace, cudaStream_t stream) {
-  return Launch<typename ChooseTraits<kDtype, kHeadDim, kHeadDimV, kScoreKind>::Type>(
-      p, workspace, num_multiprocessors, stream);
+  using Traits = typename ChooseTraits<kDtype, kHeadDim, kHeadDimV, kScoreKind>::Type;
+  if constexpr (kScoreKind == ScoreKind::kRaw && Traits::kKeysForPairs > 0) {
+    if (PairsPay<Traits>(p, num_multiprocessors))
+      return Launch<Paired<Traits>>(p, workspace, num_multiprocessors, stream);
+  }
+  return Launch<Traits>(p, workspace, num_multiprocessors, stream);
 }
 
 }  // namespace attnd::cuda::sm90

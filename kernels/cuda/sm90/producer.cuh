@@ -1,6 +1,7 @@
 // The producer: feeds the rings of q, k and v through the copy engine.
 #pragma once
 
+#include "kernels/cuda/ptx/cluster.cuh"
 #include "kernels/cuda/ptx/tma.cuh"
 #include "kernels/cuda/sm90/block_walk.cuh"
 #include "kernels/cuda/sm90/kernel_args.h"
@@ -84,9 +85,8 @@ class Producer {
     const std::uint32_t full = shared_.KFull(k_.stage());
     ptx::MbarrierWait(shared_.KFree(k_.stage()), k_.parity() ^ 1);
     ptx::MbarrierArriveExpectBytes(full, Traits::kKBytes);
-    LoadChunks<Traits::kHeadDim, Traits::kQkSwizzleBytes, Traits::kBlockN>(
-        &args_.k_map, shared_.K(k_.stage()), full, ptx::CachePolicy::kEvictLast,
-        k_row_ + block * Traits::kBlockN, kv_head_, k_batch_);
+    LoadKeys<Traits::kHeadDim, Traits::kQkSwizzleBytes>(&args_.k_map, shared_.K(k_.stage()), full,
+                                                        block);
     k_.Advance();
   }
 
@@ -94,17 +94,40 @@ class Producer {
     const std::uint32_t full = shared_.VFull(v_.stage());
     ptx::MbarrierWait(shared_.VFree(v_.stage()), v_.parity() ^ 1);
     ptx::MbarrierArriveExpectBytes(full, Traits::kVBytes);
-    LoadChunks<Traits::kHeadDimV, Traits::kVSwizzleBytes, Traits::kBlockN>(
-        &args_.v_map, shared_.V(v_.stage()), full, ptx::CachePolicy::kEvictLast,
-        k_row_ + block * Traits::kBlockN, kv_head_, k_batch_);
+    LoadKeys<Traits::kHeadDimV, Traits::kVSwizzleBytes>(&args_.v_map, shared_.V(v_.stage()), full,
+                                                        block);
     v_.Advance();
+  }
+
+  // A block of k or v, or this block's share of it for the whole cluster.
+  template <int kDim, int kSwizzleBytes>
+  __device__ __forceinline__ void LoadKeys(const CUtensorMap* map, std::uint32_t destination,
+                                           std::uint32_t full, int block) const {
+    constexpr auto kPolicy = ptx::CachePolicy::kEvictLast;
+    const int row = k_row_ + block * Traits::kBlockN;
+    if constexpr (Traits::kClusterSize == 1) {
+      LoadChunks<kDim, kSwizzleBytes, Traits::kBlockN>(map, destination, full, kPolicy, row,
+                                                       kv_head_, k_batch_);
+    } else {
+      constexpr int kColumns = kSwizzleBytes / 2;
+      constexpr std::uint16_t kAll = (1 << Traits::kClusterSize) - 1;
+      const int first =
+          static_cast<int>(ptx::ClusterRank()) * (Traits::kBlockN / Traits::kClusterSize);
+#pragma unroll
+      for (int chunk = 0; chunk < kDim / kColumns; ++chunk) {
+        ptx::TmaLoad4dMulticast(destination + (chunk * Traits::kBlockN + first) * kSwizzleBytes,
+                                map, full, kPolicy, kAll, chunk * kColumns, row + first, kv_head_,
+                                k_batch_);
+      }
+    }
   }
 
   // kRows rows of kDim columns from (row, head, batch) on, one column chunk a copy.
   template <int kDim, int kSwizzleBytes, int kRows>
-  __device__ __forceinline__ void LoadChunks(const CUtensorMap* map, std::uint32_t destination,
-                                             std::uint32_t full, ptx::CachePolicy policy, int row,
-                                             int head, int batch) {
+  static __device__ __forceinline__ void LoadChunks(const CUtensorMap* map,
+                                                    std::uint32_t destination, std::uint32_t full,
+                                                    ptx::CachePolicy policy, int row, int head,
+                                                    int batch) {
     constexpr int kColumns = kSwizzleBytes / 2;
 #pragma unroll
     for (int chunk = 0; chunk < kDim / kColumns; ++chunk) {

@@ -40,9 +40,9 @@ class SharedMap {
     }
     for (int stage = 0; stage < Traits::kStages; ++stage) {
       ptx::MbarrierInit(KFull(stage), 1);
-      ptx::MbarrierInit(KFree(stage), Traits::kConsumers);
+      ptx::MbarrierInit(KFree(stage), Traits::kClusterSize * Traits::kConsumers);
       ptx::MbarrierInit(VFull(stage), 1);
-      ptx::MbarrierInit(VFree(stage), Traits::kConsumers);
+      ptx::MbarrierInit(VFree(stage), Traits::kClusterSize * Traits::kConsumers);
     }
     for (int group = 0; Traits::kScoreArrays && group < Traits::kConsumers; ++group) {
       for (int slot = 0; slot < 2; ++slot) {

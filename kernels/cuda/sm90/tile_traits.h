@@ -27,6 +27,10 @@ struct TileTraits {
   static constexpr int kStages = kNumStages;  // k tiles held at a time, and as many of v
   static constexpr bool kPingPong = kTakesTurns;
   static constexpr ScoreKind kScoreKind = kKind;
+  static constexpr int kClusterSize = 1;  // Paired has another
+  // The fewest keys with which pairs of blocks pay; 0: they never do. (Measured, at the clock that
+  // the power limit leaves: +3 to 4 % from here on; below, and at 64, within 2 %.)
+  static constexpr int kKeysForPairs = kQkDim == 256 ? 1024 : kQkDim >= 128 ? 8192 : 0;
   static constexpr bool kFinishes =
       kKind == ScoreKind::kFinished || kKind == ScoreKind::kFinishedMasked;
   static constexpr bool kMasks = kKind == ScoreKind::kMasked || kKind == ScoreKind::kFinishedMasked;
@@ -100,6 +104,14 @@ struct TileTraits {
                 kOutBytes % 1024 == 0 && kWideBiasBytes % 128 == 0 && kBiasBytes % 128 == 0 &&
                 kMaskBytes % 128 == 0);
   static_assert(kSharedBytes <= 232448, "more than a block may have");
+};
+
+// The same for clusters of two blocks that work on neighbouring tiles, which see the same keys:
+// each loads half of every k and v tile for both. The results are the same, bit by bit.
+template <typename Traits>
+struct Paired : Traits {
+  static constexpr int kClusterSize = 2;
+  static_assert(Traits::kBlockN / kClusterSize % 8 == 0, "swizzling repeats after 8 rows");
 };
 
 // The specialisation for each pair of widths and kind of scores: warpgroups, keys, q stages, k and
