@@ -29,8 +29,8 @@ struct TileTraits {
   static constexpr ScoreKind kScoreKind = kKind;
   static constexpr int kClusterSize = 1;  // Paired has another
   // The fewest keys with which pairs of blocks pay; 0: they never do. (Measured, at the clock that
-  // the power limit leaves: +3 to 4 % from here on; below, and at 64, within 2 %.)
-  static constexpr int kKeysForPairs = kQkDim == 256 ? 1024 : kQkDim >= 128 ? 8192 : 0;
+  // the power limit leaves: +2 to 6 % from here on.)
+  static constexpr int kKeysForPairs = kQkDim == 256 ? 1024 : kQkDim >= 128 ? 4096 : 0;
   static constexpr bool kFinishes =
       kKind == ScoreKind::kFinished || kKind == ScoreKind::kFinishedMasked;
   static constexpr bool kMasks = kKind == ScoreKind::kMasked || kKind == ScoreKind::kFinishedMasked;
