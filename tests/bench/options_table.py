@@ -1,5 +1,5 @@
-"""What options cost: the time of attnd's fused kernel with each of them over its time without, each
-at a pace of its own (side_by_side.SUSTAINED): options cost power, too, or save it."""
+"""What options cost: the time of attnd's fused kernel with each of them over its time without, at
+both paces of side_by_side: options cost power, too, or save it."""
 
 import math
 
@@ -10,7 +10,7 @@ from attention_problem import Problem, make_inputs, triangle_pairs
 from attnd_kernels import Options
 from contenders import torch_attention
 from measurement import Contender, measure
-from side_by_side import SUSTAINED
+from side_by_side import BURSTS, SUSTAINED
 
 PROBLEMS = (Problem(2, 16, 8192, 128, causal=True), Problem(8, 16, 2048, 128))
 WINDOWED = Problem(1, 16, 16384, 128, causal=True, window_left=1024)
@@ -93,7 +93,7 @@ def array_gbps(problem, options, ms):
     return problem.batch * array.shape[1] * pairs * array.element_size() / ms / 1e6
 
 
-def _add_variant_rows(problem, variants, row, report, order):
+def _add_variant_rows(table, problem, variants, row, report, order):
     """One printed line for each contender; figures of all in one row of the report."""
     costs, rates, lines = {}, {}, []
     for name, result in row.timed.items():
@@ -103,7 +103,7 @@ def _add_variant_rows(problem, variants, row, report, order):
         cost = f"{costs[name]:5.3f} of plain" if costs[name] is not None else "no plain figure"
         rate = f"  {rates[name]:6.0f} GB/s of the array" if rates[name] is not None else ""
         lines.append(f"  {name:15} {result.ms:7.4f} ms  {cost}{rate}")
-    report.add("options", problem, row, "", order=order, cost=costs, array_gbps=rates)
+    report.add(table, problem, row, "", order=order, cost=costs, array_gbps=rates)
     print(*lines, sep="\n")
 
 
@@ -114,7 +114,7 @@ def visible_tiles(problem):
     return sum(row // BLOCK - max(row - left, 0) // BLOCK + 1 for row in rows)
 
 
-def _window(order, library, report):
+def _window(table, order, library, report, pace):
     """Time over the time that the visible pairs, and the tiles they lie in, would take at the speed
     of the whole triangle."""
     problem = WINDOWED
@@ -124,7 +124,7 @@ def _window(order, library, report):
     row = measure({
         PLAIN: _contender(library, tensors, Options(causal=True), whole),
         "attnd window": _contender(library, tensors, windowed, problem),
-    }, SUSTAINED)
+    }, pace)
     visible = problem.pairs / triangle_pairs(problem.seqlen)
     tiles = visible_tiles(problem) / visible_tiles(whole)
     excess = tile_excess = None
@@ -134,15 +134,20 @@ def _window(order, library, report):
         excess, tile_excess = cost / visible, cost / tiles
         text += (f"  visible pairs 1/{1 / visible:.2f}, tiles 1/{1 / tiles:.2f}"
                  f"  time over their share {excess:5.3f}, {tile_excess:5.3f}")
-    report.add("options", problem, row, text, order=order, visible=visible, excess=excess,
+    report.add(table, problem, row, text, order=order, visible=visible, excess=excess,
                tiles=tiles, tile_excess=tile_excess)
+
+
+def _options(table, order, library, report, pace):
+    print(f"\n{table}, memory order {order}: time over the time without")
+    for problem in PROBLEMS:
+        variants = variants_of(problem)
+        row = measure(option_contenders(problem, variants, order, library), pace)
+        _add_variant_rows(table, problem, variants, row, report, order)
+    _window(table, order, library, report, pace)
 
 
 def options(order, library, fa3, report):
     del fa3  # built without options
-    print(f"\noptions, memory order {order}, sustained: time over the time without")
-    for problem in PROBLEMS:
-        variants = variants_of(problem)
-        row = measure(option_contenders(problem, variants, order, library), SUSTAINED)
-        _add_variant_rows(problem, variants, row, report, order)
-    _window(order, library, report)
+    _options("options", order, library, report, BURSTS)
+    _options("options sustained", order, library, report, SUSTAINED)
