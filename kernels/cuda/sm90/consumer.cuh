@@ -398,23 +398,32 @@ class Consumer {
                                                      float (&scores)[kBlockN / 2]) const {
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
-      const int end = min(Work().keys_end + ThreadRow() + 8 * r, Work().seqlen_k) - FirstKey(block);
-#pragma unroll
-      for (int i = 2 * r; i < kBlockN / 2; i += 4) {
-        if (i / 4 * 8 >= end) scores[i] = NegativeInfinity();
-        if (i / 4 * 8 + 1 >= end) scores[i + 1] = NegativeInfinity();
-      }
+      const int end = min(Work().keys_end + ThreadRow() + 8 * r, Work().seqlen_k);
+      Hide(ScoresFrom(end - FirstKey(block)), r, scores);
     }
   }
   __device__ __forceinline__ void HideKeysOnTheLeft(int block, float (&scores)[kBlockN / 2]) const {
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
-      const int begin = Work().keys_begin + ThreadRow() + 8 * r - FirstKey(block);
+      const int begin = Work().keys_begin + ThreadRow() + 8 * r;
+      Hide(~ScoresFrom(begin - FirstKey(block)), r, scores);
+    }
+  }
+
+  // A bit for each score that a thread has of a row, two in every 8 keys: set for those of `key`,
+  // counted from the thread's first of the block, and after. Seven bits at a time become predicates
+  // in one instruction, where comparisons would take one each.
+  static __device__ __forceinline__ std::uint32_t ScoresFrom(int key) {
+    const unsigned ahead = max(key, 0);
+    return __funnelshift_lc(0, 0xffffffff, ahead / 8 * 2 + min(ahead % 8, 2u));
+  }
+  static __device__ __forceinline__ void Hide(std::uint32_t hidden, int r,
+                                              float (&scores)[kBlockN / 2]) {
+    static_assert(kBlockN / 4 <= 32);
 #pragma unroll
-      for (int i = 2 * r; i < kBlockN / 2; i += 4) {
-        if (i / 4 * 8 < begin) scores[i] = NegativeInfinity();
-        if (i / 4 * 8 + 1 < begin) scores[i + 1] = NegativeInfinity();
-      }
+    for (int i = 0; i < kBlockN / 4; ++i) {
+      float& score = scores[i / 2 * 4 + 2 * r + i % 2];
+      score = (hidden >> i & 1) != 0 ? NegativeInfinity() : score;
     }
   }
 
