@@ -78,7 +78,9 @@ cudaError_t Start(const KernelArgs& args, int blocks, cudaStream_t stream) {
   config.stream = stream;
   config.attrs = &cluster;
   config.numAttrs = Traits::kClusterSize > 1 ? 1 : 0;
-  return cudaLaunchKernelEx(&config, FusedAttentionKernel<Traits>, args);
+  const cudaError_t error = cudaLaunchKernelEx(&config, FusedAttentionKernel<Traits>, args);
+  // Taken back from the runtime, which would tell the next launch of it.
+  return error == cudaSuccess ? cudaSuccess : cudaGetLastError();
 }
 
 template <typename Traits>
