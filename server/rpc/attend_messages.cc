@@ -31,7 +31,7 @@ static_assert(v1::AttendResponse::kProbsFieldNumber - v1::AttendResponse::kOutFi
 absl::Status NoSpec(absl::string_view name, absl::string_view what) {
   return FieldError(name, absl::StrCat(what,
                                        ", accepted: an attnd.v1.AttentionSpec with at least "
-                                       "num_heads, head_dim and dtype"));
+                                       "batch_size, num_heads, head_dim and dtype"));
 }
 
 absl::Status ReadSpec(const WireField& field, absl::string_view name, v1::AttentionSpec* spec) {

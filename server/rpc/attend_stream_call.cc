@@ -204,6 +204,7 @@ bool AttendStreamCall::WriteNextChunk() {
 }
 
 void AttendStreamCall::ExpectBytes(std::int64_t bytes) {
+  expected_bytes_ = bytes;
   transfer_limit_ = absl::Now() + TransferTime(bytes, state_->options);
   idle_timer_->SetLimit(transfer_limit_);
   idle_timer_->Touch();
@@ -213,9 +214,15 @@ absl::Status AttendStreamCall::WhyGivenUp() const {
   const RpcOptions& options = state_->options;
   const bool sending = phase_ == Phase::kResults;
   if (absl::Now() >= transfer_limit_) {
+    // Of few bytes this may be what a client that stopped is told: their time is hardly longer than
+    // the idle timeout.
     return absl::DeadlineExceededError(absl::StrCat(
-        sending ? "the results were read" : "the tensors came",
-        " too slowly: stream_min_bytes_per_second is ", options.stream_min_bytes_per_second));
+        sending ? "the results were read" : "the tensors came", " too slowly, ",
+        sending ? "the last of what was read " : "the last message ",
+        absl::FormatDuration(absl::Trunc(idle_timer_->Quiet(), absl::Milliseconds(1))),
+        " ago; accepted: ", expected_bytes_, " bytes in ",
+        absl::FormatDuration(TransferTime(expected_bytes_, options)),
+        " (stream_min_bytes_per_second is ", options.stream_min_bytes_per_second, ")"));
   }
   return absl::DeadlineExceededError(
       absl::StrCat(sending ? "no result was read for " : "no message came for ",

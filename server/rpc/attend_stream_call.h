@@ -87,6 +87,7 @@ class AttendStreamCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, 
   std::mutex mu_;
   Phase phase_ ABSL_GUARDED_BY(mu_) = Phase::kHeader;
   absl::Time transfer_limit_ ABSL_GUARDED_BY(mu_) = absl::InfiniteFuture();  // of ExpectBytes
+  std::int64_t expected_bytes_ ABSL_GUARDED_BY(mu_) = 0;
   grpc::ByteBuffer incoming_;                               // gRPC's while a read is under way
   grpc::ByteBuffer outgoing_;                               // gRPC's while a write is under way
   std::unique_ptr<AttentionJob> job_ ABSL_GUARDED_BY(mu_);  // while chunks arrive

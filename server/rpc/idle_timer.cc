@@ -31,10 +31,8 @@ void IdleTimer::Arm(absl::Time when) {
 }
 
 absl::Time IdleTimer::Expiry() const {
-  const absl::Time last_touch =
-      absl::FromUnixNanos(last_touch_nanos_.load(std::memory_order_relaxed));
   const absl::Time limit = absl::FromUnixNanos(limit_nanos_.load(std::memory_order_relaxed));
-  return std::min(last_touch + timeout_, limit);
+  return std::min(LastTouch() + timeout_, limit);
 }
 
 void IdleTimer::OnAlarm() {

@@ -29,6 +29,8 @@ class IdleTimer : public std::enable_shared_from_this<IdleTimer> {
   void SetLimit(absl::Time limit) {
     limit_nanos_.store(absl::ToUnixNanos(limit), std::memory_order_relaxed);
   }
+  // Since the last Touch.
+  absl::Duration Quiet() const { return absl::Now() - LastTouch(); }
   // Whether it has come to that.
   bool Expired() const { return absl::Now() >= Expiry(); }
   // `expired` will not be called again; a call that is under way on another thread may still end
@@ -39,6 +41,9 @@ class IdleTimer : public std::enable_shared_from_this<IdleTimer> {
   IdleTimer(absl::Duration timeout, std::function<void()> expired)
       : timeout_(timeout), expired_(std::move(expired)) {}
 
+  absl::Time LastTouch() const {
+    return absl::FromUnixNanos(last_touch_nanos_.load(std::memory_order_relaxed));
+  }
   absl::Time Expiry() const;
   void Arm(absl::Time when);
   void OnAlarm();

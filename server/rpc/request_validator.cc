@@ -31,8 +31,8 @@ absl::Status CheckHeadDim(absl::string_view field, std::int64_t value) {
 // What is accepted for a tensor that is of the inputs' type or of float32.
 std::string TypesBeside(v1::DataType dtype) {
   const std::string& float32 = v1::DataType_Name(v1::DATA_TYPE_FLOAT32);
-  if (dtype == v1::DATA_TYPE_FLOAT32) return float32;
-  return absl::StrCat(v1::DataType_Name(dtype), " (dtype), ", float32);
+  if (dtype == v1::DATA_TYPE_FLOAT32) return absl::StrCat(float32, "; or not set");
+  return absl::StrCat(v1::DataType_Name(dtype), " (dtype), ", float32, "; or not set");
 }
 
 // Turns one spec into one problem: each step checks a group of fields and fills the part of the
@@ -121,7 +121,7 @@ absl::Status SpecReader::CheckOutDtype() const {
   if (value == v1::DATA_TYPE_UNSPECIFIED || value == v1::DATA_TYPE_FLOAT32) return absl::OkStatus();
   if (value == spec_.dtype() && !spec_.return_partial()) return absl::OkStatus();
   return Refused("out_dtype", EnumText(value, v1::DataType_descriptor()),
-                 spec_.return_partial() ? "DATA_TYPE_FLOAT32 with return_partial"
+                 spec_.return_partial() ? "DATA_TYPE_FLOAT32 with return_partial; or not set"
                                         : TypesBeside(spec_.dtype()));
 }
 

@@ -150,18 +150,21 @@ const Rejection kRejections[] = {
      "DATA_TYPE_BFLOAT16"},
     {"UnknownOutDtype", kDense, [](S s) { s.set_out_dtype(static_cast<v1::DataType>(-1)); },
      "out_dtype",
-     "out_dtype: is the unknown value -1, accepted: DATA_TYPE_FLOAT16 (dtype), DATA_TYPE_FLOAT32"},
+     "out_dtype: is the unknown value -1, accepted: DATA_TYPE_FLOAT16 (dtype), DATA_TYPE_FLOAT32; "
+     "or not set"},
     {"OtherOutDtype", kDense, [](S s) { s.set_out_dtype(v1::DATA_TYPE_BFLOAT16); }, "out_dtype",
-     "out_dtype: is DATA_TYPE_BFLOAT16, accepted: DATA_TYPE_FLOAT16 (dtype), DATA_TYPE_FLOAT32"},
+     "out_dtype: is DATA_TYPE_BFLOAT16, accepted: DATA_TYPE_FLOAT16 (dtype), DATA_TYPE_FLOAT32; or "
+     "not set"},
     {"PartialInHalf", kDense,
      [](S s) {
        s.set_out_dtype(v1::DATA_TYPE_FLOAT16);
        s.set_return_partial(true);
      },
      "out_dtype",
-     "out_dtype: is DATA_TYPE_FLOAT16, accepted: DATA_TYPE_FLOAT32 with return_partial"},
+     "out_dtype: is DATA_TYPE_FLOAT16, accepted: DATA_TYPE_FLOAT32 with return_partial; or not "
+     "set"},
     {"OutDtypeBesideFloat32", kPacked, [](S s) { s.set_out_dtype(v1::DATA_TYPE_FLOAT16); },
-     "out_dtype", "out_dtype: is DATA_TYPE_FLOAT16, accepted: DATA_TYPE_FLOAT32"},
+     "out_dtype", "out_dtype: is DATA_TYPE_FLOAT16, accepted: DATA_TYPE_FLOAT32; or not set"},
     {"UnknownLayout", kDense, [](S s) { s.set_layout(static_cast<v1::TensorLayout>(3)); }, "layout",
      "layout: is the unknown value 3, accepted: TENSOR_LAYOUT_BSHD, TENSOR_LAYOUT_BHSD; or not "
      "set"},
@@ -172,7 +175,7 @@ const Rejection kRejections[] = {
     {"UnknownBiasDtype", kDense, [](S s) { s.set_bias_dtype(static_cast<v1::DataType>(50)); },
      "bias_dtype",
      "bias_dtype: is the unknown value 50, accepted: DATA_TYPE_FLOAT16 (dtype), "
-     "DATA_TYPE_FLOAT32"},
+     "DATA_TYPE_FLOAT32; or not set"},
 
     {"OneCuSeqlensOnly", kPacked, [](S s) { s.clear_cu_seqlens_k(); }, "cu_seqlens_k",
      "cu_seqlens_k: is empty, accepted with cu_seqlens_q: both"},
@@ -266,7 +269,8 @@ const Rejection kRejections[] = {
        s.set_bias_dtype(v1::DATA_TYPE_BFLOAT16);
      },
      "bias_dtype",
-     "bias_dtype: is DATA_TYPE_BFLOAT16, accepted: DATA_TYPE_FLOAT16 (dtype), DATA_TYPE_FLOAT32"},
+     "bias_dtype: is DATA_TYPE_BFLOAT16, accepted: DATA_TYPE_FLOAT16 (dtype), DATA_TYPE_FLOAT32; "
+     "or not set"},
     {"AlibiCount", kDense,
      [](S s) {
        for (int i = 0; i < 5; ++i) s.add_alibi_slopes(1);
@@ -526,7 +530,8 @@ TEST(AttendMessagesTest, RefusesWrongWireTypesAndBrokenSpecs) {
 
 TEST(AttendMessagesTest, SaysThatTheSpecIsMissing) {
   constexpr char kAccepted[] =
-      ", accepted: an attnd.v1.AttentionSpec with at least num_heads, head_dim and dtype";
+      ", accepted: an attnd.v1.AttentionSpec with at least batch_size, num_heads, head_dim and "
+      "dtype";
   const std::string empty_spec("\x0a\x00", 2);
   v1::AttendRequest q;
   q.set_q("abc");
