@@ -1,12 +1,13 @@
 // The fused attention kernel for Hopper (compute capability 9.0a): FlashAttention-3 (Shah et al.
 // 2024) in plain PTX.
 //
-// Grid: one block for each multiprocessor, each working through tiles of kBlockM query rows of one
-// head. Warpgroup 0: warp 0 asks the copy engine for q, k and v (Producer), warp 1 chooses tiles
-// (TileScheduler), warp 2 asks for bias and mask (ArrayLoader). The other warpgroups are consumers:
-// each owns 64 rows of the tile, multiplies, and keeps scores, probabilities and output in
-// registers. Key blocks run from right to left, so that blocks cut by the causal edge or by the
-// length come first. Where all rows see all of many keys, neighbouring blocks are pairs (Paired).
+// Grid: one block for each multiprocessor (in pairs, an even number), each working through tiles of
+// kBlockM query rows of one head. Warpgroup 0: warp 0 asks the copy engine for q, k and v
+// (Producer), warp 1 chooses tiles (TileScheduler), warp 2 asks for bias and mask (ArrayLoader).
+// The other warpgroups are consumers: each owns 64 rows of the tile, multiplies, and keeps scores,
+// probabilities and output in registers. Key blocks run from right to left, so that blocks cut by
+// the causal edge or by the length come first. Where all rows see all of many keys, neighbouring
+// blocks are pairs (Paired).
 //
 // Shared memory: rings of q, k and v tiles, of TileWorks, and for each consumer of blocks of bias
 // and mask; results on their way out, barriers, and the scheduler's own state (tile_traits.h,

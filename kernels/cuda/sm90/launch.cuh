@@ -10,8 +10,8 @@
 namespace attnd::cuda::sm90 {
 
 // How many neighbouring heads work on the same row blocks at one time. Without a causal mask, those
-// that share their keys; with it, as many as the second-level cache holds keys and values for, so
-// that long tiles of many heads can go first.
+// that share their keys, as pairs of blocks need it; with it, as many as the second-level cache
+// holds keys and values for, so that long tiles of many heads can go first.
 inline int HeadsPerSection(const AttentionParams& p) {
   constexpr double kCachedBytes = 32 << 20;
   const std::int64_t group = p.num_heads / p.num_kv_heads;
@@ -52,7 +52,8 @@ cudaError_t DescribeScoreArrays(const AttentionParams& p, KernelArgs* args) {
   return error;
 }
 
-// Whether pairs of blocks pay and are possible: all tiles see all keys, and neighbours the same.
+// Whether pairs of blocks pay, and can work: tiles are dealt in turn (tile_scheduler.cuh), so that
+// both blocks of a pair walk as many, neighbours see the same keys, and all of them.
 template <typename Traits>
 bool PairsPay(const AttentionParams& p, int num_multiprocessors) {
   const std::int64_t m_blocks = (p.seqlen_q + Traits::kBlockM - 1) / Traits::kBlockM;
@@ -65,7 +66,7 @@ bool PairsPay(const AttentionParams& p, int num_multiprocessors) {
          num_multiprocessors >= 2;
 }
 
-// `blocks` is a multiple of the cluster's size if there are as many tiles.
+// As many blocks of `blocks` as make whole clusters.
 template <typename Traits>
 cudaError_t Start(const KernelArgs& args, int blocks, cudaStream_t stream) {
   cudaLaunchAttribute cluster = {};
@@ -78,9 +79,7 @@ cudaError_t Start(const KernelArgs& args, int blocks, cudaStream_t stream) {
   config.stream = stream;
   config.attrs = &cluster;
   config.numAttrs = Traits::kClusterSize > 1 ? 1 : 0;
-  const cudaError_t error = cudaLaunchKernelEx(&config, FusedAttentionKernel<Traits>, args);
-  // Taken back from the runtime, which would tell the next launch of it.
-  return error == cudaSuccess ? cudaSuccess : cudaGetLastError();
+  return cudaLaunchKernelEx(&config, FusedAttentionKernel<Traits>, args);
 }
 
 template <typename Traits>
@@ -126,6 +125,12 @@ cudaError_t Launch(const AttentionParams& p, const Workspace& workspace, int num
     error = cudaMemsetAsync(workspace.ticket, 0, sizeof(int), stream);
   }
   if (error != cudaSuccess) return error;
+  if constexpr (Traits::kClusterSize > 1) {
+    // What PairsPay relies on, in other functions' hands.
+    const bool dealt_in_pairs = args.ticket == nullptr && !args.clear_v_tail &&
+                                args.heads_per_section * args.m_blocks % Traits::kClusterSize == 0;
+    if (!dealt_in_pairs) return cudaErrorInvalidConfiguration;
+  }
   return Start<Traits>(args, blocks, stream);
 }
 
