@@ -89,10 +89,12 @@ def _nvidia_smi_clock_mhz():
         return None
 
 
+_generator = random.Random(0)  # of all tables: a row has other orders than the row before
+
+
 def _orders(names, rounds):
     """Not one order turned on: every contender would always follow the same one."""
-    generator = random.Random(0)
-    return [generator.sample(names, len(names)) for _ in range(rounds)]
+    return [_generator.sample(names, len(names)) for _ in range(rounds)]
 
 
 def _replay(contender, times):
@@ -102,7 +104,8 @@ def _replay(contender, times):
 
 def interleaved_ms(captured, pace=BURSTS):
     """captured: name -> Captured. Returns the milliseconds of one run in each round,
-    name -> [pace.rounds], and the SM clock in MHz, read while all graphs ran once more."""
+    name -> [pace.rounds], and the SM clock in MHz, read while all graphs ran once more: that of
+    their mixture, at any pace."""
     times = {name: [] for name in captured}
     for order in _orders(list(captured), pace.rounds):
         for name in order:
