@@ -128,7 +128,7 @@ cudaError_t Launch(const AttentionParams& p, const Workspace& workspace, int num
   if constexpr (Traits::kClusterSize > 1) {
     // What PairsPay relies on, in other functions' hands.
     const bool dealt_in_pairs = args.ticket == nullptr && !args.clear_v_tail &&
-                                args.heads_per_section * args.m_blocks % Traits::kClusterSize == 0;
+                                args.heads_per_section == p.num_heads / p.num_kv_heads;
     if (!dealt_in_pairs) return cudaErrorInvalidConfiguration;
   }
   return Start<Traits>(args, blocks, stream);
