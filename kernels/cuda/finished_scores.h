@@ -13,9 +13,11 @@ inline constexpr float kLargestRawScale = 16.0f;
 // True if scores have to be finished before the softmax sees them: options act on scaled scores,
 // and raw products order like scores only under a positive scale. A matter of the request alone,
 // never of its batch: both ways round differently.
+ATTND_HOST_DEVICE bool RawScale(const AttentionParams& p) {
+  return p.softmax_scale > 0.0f && p.softmax_scale <= kLargestRawScale;
+}
 ATTND_HOST_DEVICE bool NeedsFinishedScores(const AttentionParams& p) {
-  return p.softcap > 0.0f || p.bias.data != nullptr || p.alibi_slopes != nullptr ||
-         !(p.softmax_scale > 0.0f && p.softmax_scale <= kLargestRawScale);
+  return p.softcap > 0.0f || p.bias.data != nullptr || p.alibi_slopes != nullptr || !RawScale(p);
 }
 
 }  // namespace attnd::cuda

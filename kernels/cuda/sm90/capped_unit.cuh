@@ -23,6 +23,7 @@ template <int kTerms, bool kNear>
 class CappedUnit {
  public:
   static constexpr bool kLongExponents = !kNear;
+  static constexpr bool kShifted = false;
 
   __device__ __forceinline__ explicit CappedUnit(const KernelArgs& args)
       : cap_(args.cap), last_(args.cap.coefficients[kTerms - 1]) {}

@@ -18,6 +18,7 @@
 #include "kernels/cuda/sm90/score_options.cuh"
 #include "kernels/cuda/sm90/score_unit.cuh"
 #include "kernels/cuda/sm90/shared_map.cuh"
+#include "kernels/cuda/sm90/slopes.cuh"
 
 namespace attnd::cuda::sm90 {
 
@@ -96,6 +97,8 @@ class Consumer {
     float o[kHeadDimV / 2];
     float correction[2];
     BlockWalk<Traits> walk;
+    Slope<Traits> slope;  // kSloped
+    float shifts[2];      // kSloped: of the block at hand
   };
 
   // The key blocks of the tile, except for the last output product. On entry the first score
@@ -105,6 +108,7 @@ class Consumer {
     tile.blocks = Work().groups[group_];
     tile.walk = BlockWalk<Traits>(args_, Work(), tile.blocks.end);
     tile.softmax = RowSoftmax();
+    if constexpr (kScoreKind == ScoreKind::kSloped) tile.slope = Slope<Traits>(args_.p, Work());
 #pragma unroll
     for (int i = 0; i < kHeadDimV / 2; ++i) tile.o[i] = 0.0f;
     int block = tile.blocks.end - 1;
@@ -127,7 +131,15 @@ class Consumer {
       return;
     }
     --block;
-    if constexpr (Traits::kWholeBlocksApart) {
+    if constexpr (kScoreKind == ScoreKind::kSloped) {
+      for (; block >= tile.block_begin; --block) {
+        if (tile.slope.OnOneSide(64 * group_, block) && !IsCut(block, tile)) {
+          AbsorbBlock<false>(block, tile);
+        } else {
+          AbsorbBlock<true>(block, tile);
+        }
+      }
+    } else if constexpr (Traits::kWholeBlocksApart) {
       const int cut_until = max(tile.blocks.whole_end, tile.block_begin);
       const int whole_until = max(tile.blocks.whole_begin, tile.block_begin);
       for (int until = cut_until; block >= tile.block_begin; until = tile.block_begin) {
@@ -171,7 +183,7 @@ class Consumer {
     } else {
       RaiseMaxima(tile);
       AwaitOutput(tile);
-      WeighTogether(Unit(args_), tile);
+      WeighTogether(BlockUnit(tile), tile);
     }
   }
 
@@ -201,7 +213,7 @@ class Consumer {
         tile.softmax.Exponentiate(1, tile.scores, unit);
       });
     } else {
-      const Unit unit(args_);
+      const auto unit = BlockUnit(tile);
 #pragma unroll
       for (int r = 0; r < 2; ++r) {
         tile.softmax.RaiseMax(r, tile.scores, unit, tile.correction);
@@ -215,11 +227,20 @@ class Consumer {
   // start late.
   __device__ __forceinline__ void RaiseMaxima(Tile& tile) {
     RowSoftmax& softmax = tile.softmax;
-    const Unit unit(args_);
+    const auto unit = BlockUnit(tile);
     softmax.RaiseMax(0, tile.scores, unit, tile.correction);
     if constexpr (Traits::kMaximaInTurn)
       softmax.max[1] = ptx::After(softmax.max[1], softmax.max[0]);
     softmax.RaiseMax(1, tile.scores, unit, tile.correction);
+  }
+
+  // The unit of the block's scores.
+  __device__ __forceinline__ auto BlockUnit(const Tile& tile) const {
+    if constexpr (kScoreKind == ScoreKind::kSloped) {
+      return SlopedUnit(args_, tile.shifts);
+    } else {
+      return Unit(args_);
+    }
   }
 
   // Then the block's weights in `probs`, and `o` rescaled. The output product ends about when the
@@ -277,6 +298,13 @@ class Consumer {
   template <bool kCut>
   __device__ __forceinline__ void FinishScores(int block, Tile& tile) {
     if constexpr (Traits::kScoreArrays && kCut) ApplyOptions(block, tile);
+    if constexpr (kScoreKind == ScoreKind::kSloped) {
+      if (!kCut || tile.slope.OnOneSide(64 * group_, block)) {
+        tile.slope.template Apply<true>(ThreadRow(), FirstKey(block), tile.scores, tile.shifts);
+      } else {
+        tile.slope.template Apply<false>(ThreadRow(), FirstKey(block), tile.scores, tile.shifts);
+      }
+    }
     if constexpr (kScoreKind == ScoreKind::kCapped) {
       if (kCut && IsCut(block, tile)) MakeFinite(tile.scores);
     }

@@ -20,8 +20,8 @@ using LaunchFunction = cudaError_t (*)(const AttentionParams&, int, const Worksp
 struct Specialisation {
   std::int64_t head_dim;
   std::int64_t head_dim_v;
-  TileShape shapes[5];          // [ScoreKind]
-  LaunchFunction launch[2][5];  // [bfloat16][ScoreKind]
+  TileShape shapes[6];          // [ScoreKind]
+  LaunchFunction launch[2][6];  // [bfloat16][ScoreKind]
 };
 
 template <int kHeadDim, int kHeadDimV>
@@ -31,16 +31,19 @@ constexpr Specialisation Specialise() {
   return {kHeadDim,
           kHeadDimV,
           {kTileShape<kHeadDim, kHeadDimV, kRaw>, kTileShape<kHeadDim, kHeadDimV, kCapped>,
-           kTileShape<kHeadDim, kHeadDimV, kMasked>, kTileShape<kHeadDim, kHeadDimV, kFinished>,
+           kTileShape<kHeadDim, kHeadDimV, kMasked>, kTileShape<kHeadDim, kHeadDimV, kSloped>,
+           kTileShape<kHeadDim, kHeadDimV, kFinished>,
            kTileShape<kHeadDim, kHeadDimV, kFinishedMasked>},
           {{LaunchFusedAttention<kFloat16, kHeadDim, kHeadDimV, kRaw>,
             LaunchFusedAttention<kFloat16, kHeadDim, kHeadDimV, kCapped>,
             LaunchFusedAttention<kFloat16, kHeadDim, kHeadDimV, kMasked>,
+            LaunchFusedAttention<kFloat16, kHeadDim, kHeadDimV, kSloped>,
             LaunchFusedAttention<kFloat16, kHeadDim, kHeadDimV, kFinished>,
             LaunchFusedAttention<kFloat16, kHeadDim, kHeadDimV, kFinishedMasked>},
            {LaunchFusedAttention<kBFloat16, kHeadDim, kHeadDimV, kRaw>,
             LaunchFusedAttention<kBFloat16, kHeadDim, kHeadDimV, kCapped>,
             LaunchFusedAttention<kBFloat16, kHeadDim, kHeadDimV, kMasked>,
+            LaunchFusedAttention<kBFloat16, kHeadDim, kHeadDimV, kSloped>,
             LaunchFusedAttention<kBFloat16, kHeadDim, kHeadDimV, kFinished>,
             LaunchFusedAttention<kBFloat16, kHeadDim, kHeadDimV, kFinishedMasked>}}};
 }

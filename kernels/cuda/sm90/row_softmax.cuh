@@ -21,15 +21,25 @@ struct RowSoftmax {
   __device__ __forceinline__ void RaiseMax(int r, const float (&scores)[kCount], Unit unit,
                                            float (&correction)[2]) {
     const float old_max = max[r];
-    max[r] = MaxAcrossQuad(OwnMax(r, scores));
+    if constexpr (Unit::kShifted) {
+      const float own = OwnMax(r, scores, NegativeInfinity());
+      max[r] = MaxAcrossQuad(fmaxf(old_max, unit.Unshifted(r, own)));
+    } else {
+      max[r] = MaxAcrossQuad(OwnMax(r, scores, old_max));
+    }
     Correct(r, old_max, unit, correction);
   }
 
   // RaiseMax in parts: this thread's share of the maximum, that of all four, and the factor.
   template <int kCount>
   __device__ __forceinline__ float OwnMax(int r, const float (&scores)[kCount]) const {
+    return OwnMax(r, scores, max[r]);
+  }
+  template <int kCount>
+  static __device__ __forceinline__ float OwnMax(int r, const float (&scores)[kCount],
+                                                 float least) {
     // Two independent chains: one chain's latency would be longer than the issue time of both.
-    float part[2] = {max[r], max[r]};
+    float part[2] = {least, least};
 #pragma unroll
     for (int i = 2 * r; i < kCount; i += 4) {
       part[0] = fmaxf(part[0], scores[i]);
@@ -50,7 +60,8 @@ struct RowSoftmax {
 
   template <int kCount, typename Unit>
   __device__ __forceinline__ void Exponentiate(int r, float (&scores)[kCount], Unit unit) {
-    const float reference = unit.Reference(max[r]);
+    float reference = unit.Reference(max[r]);
+    if constexpr (Unit::kShifted) reference = unit.Shifted(r, reference);
 #pragma unroll
     for (int i = 2 * r; i < kCount; i += 4) {
       scores[i] = ptx::Exp2(unit.Exponent(scores[i], reference));

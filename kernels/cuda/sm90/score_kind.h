@@ -12,6 +12,7 @@ enum class ScoreKind {
   kRaw,       // nothing: the softmax takes raw products and scales them in the exponent
   kCapped,    // softcap alone: it takes raw products, too, and caps them in the exponent
   kMasked,    // a boolean mask alone: it takes raw products, those that the mask hides as -inf
+  kSloped,    // ALiBi alone: it takes raw products and what distances make of them, block by block
   kFinished,  // other options without a mask: it takes finished scores
   kFinishedMasked,  // any options: finished scores, those that the mask hides as -inf
 };
@@ -28,6 +29,9 @@ ATTND_HOST_DEVICE ScoreKind ScoreKindOf(const AttentionParams& p) {
   const bool masked = p.mask.data != nullptr;
   if (!NeedsFinishedScores(p)) return masked ? ScoreKind::kMasked : ScoreKind::kRaw;
   if (masked) return ScoreKind::kFinishedMasked;
+  const bool alibi_alone =
+      p.alibi_slopes != nullptr && p.bias.data == nullptr && !(p.softcap > 0.0f);
+  if (alibi_alone && RawScale(p)) return ScoreKind::kSloped;
   const bool softcap_alone =
       p.softcap > 0.0f && p.bias.data == nullptr && p.alibi_slopes == nullptr;
   return softcap_alone && ScalesInsideTheCap(p) ? ScoreKind::kCapped : ScoreKind::kFinished;

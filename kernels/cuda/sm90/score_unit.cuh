@@ -20,6 +20,7 @@ namespace attnd::cuda::sm90 {
 // that docs/numerics.md names, "Range").
 struct RawUnit {
   static constexpr bool kLongExponents = false;
+  static constexpr bool kShifted = false;
 
   float scale;
   float scale_log2;
@@ -39,11 +40,29 @@ struct RawUnit {
   __device__ __forceinline__ float Natural(float max) const { return __fmul_rn(max, scale); }
 };
 
+// Raw products and what ALiBi takes off them, divided by the scale; in each block short of a shift
+// that is a row's own (SlopeWalk). The running maximum is unshifted.
+struct SlopedUnit : RawUnit {
+  static constexpr bool kShifted = true;
+
+  float shifts[2];
+
+  __device__ __forceinline__ SlopedUnit(const KernelArgs& args, const float (&of_block)[2])
+      : RawUnit(args), shifts{of_block[0], of_block[1]} {}
+
+  __device__ __forceinline__ float Unshifted(int r, float score) const { return score + shifts[r]; }
+  // What the exponents of a block subtract.
+  __device__ __forceinline__ float Shifted(int r, float reference) const {
+    return __fmaf_rn(-shifts[r], scale_log2, reference);
+  }
+};
+
 // Finished scores, in natural units, which may be anything that float32 holds: in units of log2 the
 // largest would overflow. Their differences from the maximum change units: those are never
 // positive, and where one overflows the weight is 0.
 struct FinishedUnit {
   static constexpr bool kLongExponents = false;
+  static constexpr bool kShifted = false;
 
   __device__ __forceinline__ explicit FinishedUnit(const KernelArgs&) {}
 
@@ -72,6 +91,10 @@ struct ScoreUnitOf<ScoreKind::kCapped, kCapTerms> {
 };
 template <int kCapTerms>
 struct ScoreUnitOf<ScoreKind::kMasked, kCapTerms> {
+  using Type = RawUnit;
+};
+template <int kCapTerms>
+struct ScoreUnitOf<ScoreKind::kSloped, kCapTerms> {
   using Type = RawUnit;
 };
 template <int kCapTerms>

@@ -123,6 +123,10 @@ struct ChooseTraits<kDtype, 64, 64, ScoreKind::kRaw> {
   using Type = TileTraits<kDtype, 64, 64, 3, 128, 2, 2, true, ScoreKind::kRaw>;
 };
 template <DataType kDtype>
+struct ChooseTraits<kDtype, 64, 64, ScoreKind::kSloped> {
+  using Type = TileTraits<kDtype, 64, 64, 3, 128, 2, 2, true, ScoreKind::kSloped>;
+};
+template <DataType kDtype>
 struct ChooseTraits<kDtype, 64, 64, ScoreKind::kCapped> {
   using Type = TileTraits<kDtype, 64, 64, 3, 128, 2, 2, true, ScoreKind::kCapped>;
 };
@@ -141,6 +145,10 @@ struct ChooseTraits<kDtype, 64, 64, ScoreKind::kFinishedMasked> {
 template <DataType kDtype>
 struct ChooseTraits<kDtype, 96, 96, ScoreKind::kRaw> {
   using Type = TileTraits<kDtype, 96, 96, 2, 128, 2, 2, true, ScoreKind::kRaw>;
+};
+template <DataType kDtype>
+struct ChooseTraits<kDtype, 96, 96, ScoreKind::kSloped> {
+  using Type = TileTraits<kDtype, 96, 96, 2, 128, 2, 2, true, ScoreKind::kSloped>;
 };
 template <DataType kDtype>
 struct ChooseTraits<kDtype, 96, 96, ScoreKind::kCapped> {
@@ -163,6 +171,10 @@ struct ChooseTraits<kDtype, 128, 128, ScoreKind::kRaw> {
   using Type = TileTraits<kDtype, 128, 128, 2, 128, 2, 2, true, ScoreKind::kRaw>;
 };
 template <DataType kDtype>
+struct ChooseTraits<kDtype, 128, 128, ScoreKind::kSloped> {
+  using Type = TileTraits<kDtype, 128, 128, 2, 128, 2, 2, true, ScoreKind::kSloped>;
+};
+template <DataType kDtype>
 struct ChooseTraits<kDtype, 128, 128, ScoreKind::kCapped> {
   using Type = TileTraits<kDtype, 128, 128, 2, 128, 2, 2, true, ScoreKind::kCapped>;
 };
@@ -181,6 +193,10 @@ struct ChooseTraits<kDtype, 128, 128, ScoreKind::kFinishedMasked> {
 template <DataType kDtype>
 struct ChooseTraits<kDtype, 192, 128, ScoreKind::kRaw> {
   using Type = TileTraits<kDtype, 192, 128, 2, 128, 1, 2, true, ScoreKind::kRaw>;
+};
+template <DataType kDtype>
+struct ChooseTraits<kDtype, 192, 128, ScoreKind::kSloped> {
+  using Type = TileTraits<kDtype, 192, 128, 2, 128, 1, 2, true, ScoreKind::kSloped>;
 };
 template <DataType kDtype>
 struct ChooseTraits<kDtype, 192, 128, ScoreKind::kCapped> {
@@ -203,6 +219,10 @@ struct ChooseTraits<kDtype, 192, 192, ScoreKind::kRaw> {
   using Type = TileTraits<kDtype, 192, 192, 2, 112, 1, 2, true, ScoreKind::kRaw>;
 };
 template <DataType kDtype>
+struct ChooseTraits<kDtype, 192, 192, ScoreKind::kSloped> {
+  using Type = TileTraits<kDtype, 192, 192, 2, 112, 1, 2, true, ScoreKind::kSloped>;
+};
+template <DataType kDtype>
 struct ChooseTraits<kDtype, 192, 192, ScoreKind::kCapped> {
   using Type = TileTraits<kDtype, 192, 192, 2, 112, 1, 2, true, ScoreKind::kCapped>;
 };
@@ -221,6 +241,10 @@ struct ChooseTraits<kDtype, 192, 192, ScoreKind::kFinishedMasked> {
 template <DataType kDtype>
 struct ChooseTraits<kDtype, 256, 256, ScoreKind::kRaw> {
   using Type = TileTraits<kDtype, 256, 256, 2, 80, 1, 2, false, ScoreKind::kRaw>;
+};
+template <DataType kDtype>
+struct ChooseTraits<kDtype, 256, 256, ScoreKind::kSloped> {
+  using Type = TileTraits<kDtype, 256, 256, 2, 80, 1, 2, false, ScoreKind::kSloped>;
 };
 template <DataType kDtype>
 struct ChooseTraits<kDtype, 256, 256, ScoreKind::kCapped> {

@@ -8,6 +8,8 @@ template cudaError_t LaunchFusedAttention<DataType::kBFloat16, 192, 192, ScoreKi
     const AttentionParams&, int, const Workspace&, cudaStream_t);
 template cudaError_t LaunchFusedAttention<DataType::kBFloat16, 192, 192, ScoreKind::kMasked>(
     const AttentionParams&, int, const Workspace&, cudaStream_t);
+template cudaError_t LaunchFusedAttention<DataType::kBFloat16, 192, 192, ScoreKind::kSloped>(
+    const AttentionParams&, int, const Workspace&, cudaStream_t);
 template cudaError_t LaunchFusedAttention<DataType::kBFloat16, 192, 192, ScoreKind::kFinished>(
     const AttentionParams&, int, const Workspace&, cudaStream_t);
 template cudaError_t LaunchFusedAttention<DataType::kBFloat16, 192, 192,

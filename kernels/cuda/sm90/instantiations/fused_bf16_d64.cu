@@ -8,6 +8,8 @@ template cudaError_t LaunchFusedAttention<DataType::kBFloat16, 64, 64, ScoreKind
     const AttentionParams&, int, const Workspace&, cudaStream_t);
 template cudaError_t LaunchFusedAttention<DataType::kBFloat16, 64, 64, ScoreKind::kMasked>(
     const AttentionParams&, int, const Workspace&, cudaStream_t);
+template cudaError_t LaunchFusedAttention<DataType::kBFloat16, 64, 64, ScoreKind::kSloped>(
+    const AttentionParams&, int, const Workspace&, cudaStream_t);
 template cudaError_t LaunchFusedAttention<DataType::kBFloat16, 64, 64, ScoreKind::kFinished>(
     const AttentionParams&, int, const Workspace&, cudaStream_t);
 template cudaError_t LaunchFusedAttention<DataType::kBFloat16, 64, 64, ScoreKind::kFinishedMasked>(

@@ -8,6 +8,8 @@ template cudaError_t LaunchFusedAttention<DataType::kFloat16, 256, 256, ScoreKin
     const AttentionParams&, int, const Workspace&, cudaStream_t);
 template cudaError_t LaunchFusedAttention<DataType::kFloat16, 256, 256, ScoreKind::kMasked>(
     const AttentionParams&, int, const Workspace&, cudaStream_t);
+template cudaError_t LaunchFusedAttention<DataType::kFloat16, 256, 256, ScoreKind::kSloped>(
+    const AttentionParams&, int, const Workspace&, cudaStream_t);
 template cudaError_t LaunchFusedAttention<DataType::kFloat16, 256, 256, ScoreKind::kFinished>(
     const AttentionParams&, int, const Workspace&, cudaStream_t);
 template cudaError_t LaunchFusedAttention<DataType::kFloat16, 256, 256, ScoreKind::kFinishedMasked>(

@@ -1,0 +1,74 @@
+// ALiBi alone: what it takes off a block of scores.
+#pragma once
+
+#include "kernels/cuda/sm90/kernel_args.h"
+#include "kernels/cuda/sm90/score_options.cuh"
+#include "kernels/cuda/sm90/tile_work.cuh"
+
+namespace attnd::cuda::sm90 {
+
+// A score is product - slope / softmax_scale * |position - key|, in units of products. Where all
+// keys of a block lie on one side of a row, that is
+//   (product + step * column) + shift
+// with a column that counts from the thread's first key and is known to the compiler, and a shift
+// that is the row's own: one multiply-add a score, and the shift goes into what the exponents
+// subtract. Where rows lie among the keys, or a slope is so steep that columns would round away
+// products, each score takes its own distance, and the shift is 0.
+template <typename Traits>
+class Slope {
+ public:
+  static constexpr int kCount = Traits::kBlockN / 2;  // scores of a thread
+
+  Slope() = default;
+  __device__ __forceinline__ Slope(const AttentionParams& p, const TileWork& work)
+      : first_position_(work.seqlen_k - work.live_rows) {
+    const float slope = p.alibi_slopes[work.batch * p.alibi_batch_stride + work.head];
+    a_key_ = slope / p.softmax_scale;
+    // Infinite only if the slope is: times a distance of 0 that is NaN.
+    if (fabsf(slope) < kInfinity && !(fabsf(a_key_) < kInfinity)) a_key_ = copysignf(kMost, slope);
+  }
+
+  // Whether Apply takes the short way. The same for a whole warpgroup: `row` is its first in the
+  // tile.
+  __device__ __forceinline__ bool OnOneSide(int row, int block) const {
+    const int first = first_position_ + row - block * Traits::kBlockN;  // from the block's first key
+    const bool left = first >= Traits::kBlockN - 1;
+    const bool right = first + 63 <= 0;
+    return (left || right) && fabsf(a_key_) < kSteep;
+  }
+
+  // Replaces a thread's products of rows `row` and row + 8 of the tile, from key `first_key` on;
+  // sets the rows' shifts.
+  template <bool kOneSide>
+  __device__ __forceinline__ void Apply(int row, int first_key, float (&scores)[kCount],
+                                        float (&shifts)[2]) const {
+    const float distances[2] = {static_cast<float>(first_position_ + row - first_key),
+                                static_cast<float>(first_position_ + row + 8 - first_key)};
+    if constexpr (kOneSide) {
+      const float step = distances[0] > 0.0f ? a_key_ : -a_key_;
+#pragma unroll
+      for (int i = 0; i < kCount; ++i)
+        scores[i] = __fmaf_rn(step, ScorePlace::Column(i), scores[i]);
+#pragma unroll
+      for (int r = 0; r < 2; ++r) shifts[r] = __fmul_rn(-step, distances[r]);
+    } else {
+#pragma unroll
+      for (int i = 0; i < kCount; ++i) {
+        const float distance = distances[ScorePlace::InSecondRow(i)] - ScorePlace::Column(i);
+        scores[i] = __fmaf_rn(-a_key_, fabsf(distance), scores[i]);
+      }
+      shifts[0] = shifts[1] = 0.0f;
+    }
+  }
+
+ private:
+  static constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  static constexpr float kMost = 1e36f;
+  // Up to here step * column stays under 2^12, and takes 2^-12 of a product at most.
+  static constexpr float kSteep = 32.0f;
+
+  int first_position_;  // of the tile's first row among the keys
+  float a_key_;         // what a key's distance takes off a product
+};
+
+}  // namespace attnd::cuda::sm90
