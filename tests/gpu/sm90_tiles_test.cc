@@ -57,6 +57,9 @@ ProblemSpec Packed(int head_dim, int head_dim_v, std::vector<std::int32_t> rooms
   return spec;
 }
 
+// Those whose blocks may pair.
+constexpr std::pair<int, int> kPairedWidths[] = {{128, 128}, {192, 128}, {192, 192}, {256, 256}};
+
 float Rounded(DataType dtype, float value) {
   return dtype == DataType::kFloat16 ? Float16ToFloat(FloatToFloat16(value))
                                      : BFloat16ToFloat(FloatToBFloat16(value));
@@ -118,20 +121,58 @@ TEST_F(Sm90TilesTest, OneBlockWalksLongTiles) {
 
 // Where all rows see all of many keys, blocks work in pairs (Paired), of which one multiprocessor
 // has none. Two tiles of a head, the second almost empty; then two heads with the same keys; then
-// tiles that have no neighbour with the same keys.
+// tiles that have no neighbour with the same keys; then a pair that takes the last head of three
+// with the same keys and the first again.
 TEST_F(Sm90TilesTest, PairsComputeWhatOneBlockDoes) {
-  for (const auto& [head_dim, head_dim_v] : kSm90Widths) {
+  for (const auto& [head_dim, head_dim_v] : kPairedWidths) {
+    for (DataType dtype : {DataType::kFloat16, DataType::kBFloat16}) {
+      ProblemSpec spec = Sm90Spec(head_dim, head_dim_v);
+      spec.dtype = dtype;
+      spec.seqlen_k = 4100;
+      spec.num_heads = 3;
+      spec.num_kv_heads = 3;
+      CheckOneBlock(spec);
+      spec.num_kv_heads = 1;
+      CheckOneBlock(spec);
+      spec.seqlen_q = 60;
+      spec.num_heads = 4;
+      spec.num_kv_heads = 2;
+      spec.layout = Layout::kBhsd;
+      spec.out_dtype = DataType::kFloat32;
+      CheckOneBlock(spec);
+      spec.num_kv_heads = 4;
+      CheckOneBlock(spec);
+    }
+  }
+}
+
+// One pair, or two, that walk from tile to tile; of an odd number of multiprocessors one is left
+// out.
+TEST_F(Sm90TilesTest, PairsWalkManyTiles) {
+  for (const auto& [head_dim, head_dim_v] : kPairedWidths) {
     ProblemSpec spec = Sm90Spec(head_dim, head_dim_v);
-    spec.seqlen_k = 4100;
-    spec.num_heads = 3;
-    spec.num_kv_heads = 3;
-    CheckOneBlock(spec);
-    spec.seqlen_q = 60;
-    spec.num_heads = 4;
+    spec.seqlen_k = head_dim == 256 ? 1040 : 4096;  // whole blocks of keys
     spec.num_kv_heads = 2;
-    CheckOneBlock(spec);
-    spec.num_kv_heads = 4;
-    CheckOneBlock(spec);
+    Problem one_block(spec);
+    ASSERT_TRUE(Runs(kernel_, OneMultiprocessor(), one_block));
+    for (int multiprocessors : {2, 3, 5}) {
+      Problem pairs(spec);
+      ASSERT_TRUE(Runs(kernel_, WithMultiprocessors(device_, multiprocessors), pairs));
+      EXPECT_TRUE(SameOutputs(one_block, pairs))
+          << "head_dim " << head_dim << "/" << head_dim_v << ", " << multiprocessors;
+    }
+  }
+}
+
+TEST_F(Sm90TilesTest, AThousandRepeatsOfPairsGiveTheSameBits) {
+  ProblemSpec spec = Sm90Spec(256, 256);
+  spec.seqlen_k = 1030;
+  Problem first(spec);
+  Problem again(spec);
+  ASSERT_TRUE(Runs(kernel_, device_, first));
+  for (int i = 0; i < 1000; ++i) {
+    ASSERT_TRUE(Runs(kernel_, WithMultiprocessors(device_, 2 + i % 7), again));
+    ASSERT_TRUE(SameOutputs(first, again)) << "repeat " << i;
   }
 }
 

@@ -9,7 +9,7 @@ namespace attnd::cuda::ptx {
 // This block's place in its cluster.
 __device__ __forceinline__ std::uint32_t ClusterRank() {
   std::uint32_t rank;
-  asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+  asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
   return rank;
 }
 

@@ -31,7 +31,8 @@ class Slope {
   // Whether Apply takes the short way. The same for a whole warpgroup: `row` is its first in the
   // tile.
   __device__ __forceinline__ bool OnOneSide(int row, int block) const {
-    const int first = first_position_ + row - block * Traits::kBlockN;  // from the block's first key
+    const int first =
+        first_position_ + row - block * Traits::kBlockN;  // from the block's first key
     const bool left = first >= Traits::kBlockN - 1;
     const bool right = first + 63 <= 0;
     return (left || right) && fabsf(a_key_) < kSteep;
