@@ -210,14 +210,14 @@ TEST_F(Sm90OptionsTest, HiddenBlocksAreNotRead) {
 }
 
 // ALiBi alone. Keys on both sides of the rows, slopes of both signs, and slopes so steep that they
-// round products away where they are added up key by key, or that overflow over the scale.
+// round products away where they are added up key by key, or overflow over the scale.
 TEST_F(Sm90OptionsTest, SlopesOfEverySteepnessAgreeWithFloat64) {
   for (const auto& [head_dim, head_dim_v] : kSm90Widths) {
     for (float slope : {0.0f, 0.004f, 0.7f, -0.02f, 1.9f, 5.0f, 1e4f, 3e38f}) {
       for (bool causal : {false, true}) {
         ProblemSpec spec = Sm90Spec(head_dim, head_dim_v);
-        spec.seqlen_q = 400;
-        spec.seqlen_k = 700;
+        spec.seqlen_q = 300;
+        spec.seqlen_k = 400;
         spec.causal = causal;
         spec.sinks = causal;
         spec.alibi = Slopes::kPerHead;
@@ -228,6 +228,24 @@ TEST_F(Sm90OptionsTest, SlopesOfEverySteepnessAgreeWithFloat64) {
         EXPECT_TRUE(ResultsMatch(problem, expected))
             << "head_dim " << head_dim << ", slope " << slope << ", causal " << causal;
       }
+    }
+  }
+}
+
+// Rows that no key is near to: their largest scores are as large as slopes make them.
+TEST_F(Sm90OptionsTest, SlopesOfRowsFarFromAllKeysAgreeWithFloat64) {
+  for (const auto& [head_dim, head_dim_v] : kSm90Widths) {
+    for (float slope : {0.7f, 5.0f, -5.0f, 1e9f, -1e9f, 1e35f}) {
+      ProblemSpec spec = Sm90Spec(head_dim, head_dim_v);
+      spec.seqlen_q = 600;
+      spec.seqlen_k = 150;
+      spec.alibi = Slopes::kPerHead;
+      Problem problem(spec);
+      problem.SetAlibiSlope(1, slope);
+      const ExpectedResult expected = ComputeExpected(problem);
+      ASSERT_TRUE(Runs(kernel_, device_, problem));
+      EXPECT_TRUE(ResultsMatch(problem, expected))
+          << "head_dim " << head_dim << ", slope " << slope;
     }
   }
 }

@@ -108,7 +108,7 @@ class Consumer {
     tile.blocks = Work().groups[group_];
     tile.walk = BlockWalk<Traits>(args_, Work(), tile.blocks.end);
     tile.softmax = RowSoftmax();
-    if constexpr (kScoreKind == ScoreKind::kSloped) tile.slope = Slope<Traits>(args_.p, Work());
+    if constexpr (kScoreKind == ScoreKind::kSloped) tile.slope = Slope<Traits>(args_, Work());
 #pragma unroll
     for (int i = 0; i < kHeadDimV / 2; ++i) tile.o[i] = 0.0f;
     int block = tile.blocks.end - 1;
@@ -234,10 +234,10 @@ class Consumer {
     softmax.RaiseMax(1, tile.scores, unit, tile.correction);
   }
 
-  // The unit of the block's scores.
+  // The unit of the block's scores, and of the maxima of the tile.
   __device__ __forceinline__ auto BlockUnit(const Tile& tile) const {
     if constexpr (kScoreKind == ScoreKind::kSloped) {
-      return SlopedUnit(args_, tile.shifts);
+      return SlopedUnit(tile.slope.unit(), tile.shifts);
     } else {
       return Unit(args_);
     }
@@ -354,7 +354,7 @@ class Consumer {
     ptx::PinRegisters(tile.o);
     FreeV();
     tile.softmax.SumAcrossQuad();
-    FinishRows<kHeadDimV>(args_.p, destination, Unit(args_), tile.softmax, tile.o);
+    FinishRows<kHeadDimV>(args_.p, destination, BlockUnit(tile), tile.softmax, tile.o);
     if constexpr (Traits::kStagedOutput) {
       // The same in all lanes, and known to be so to the compiler: it loops over the lanes of a
       // copy otherwise.

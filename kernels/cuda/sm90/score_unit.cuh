@@ -25,8 +25,11 @@ struct RawUnit {
   float scale;
   float scale_log2;
 
+  RawUnit() = default;
+  __device__ __forceinline__ RawUnit(float to_natural, float to_log2)
+      : scale(to_natural), scale_log2(to_log2) {}
   __device__ __forceinline__ explicit RawUnit(const KernelArgs& args)
-      : scale(args.p.softmax_scale), scale_log2(args.p.softmax_scale * kLog2E) {}
+      : RawUnit(args.p.softmax_scale, args.p.softmax_scale * kLog2E) {}
 
   __device__ __forceinline__ float Reference(float max) const {
     return max == NegativeInfinity() ? 0.0f : __fmul_rn(max, scale_log2);
@@ -40,15 +43,15 @@ struct RawUnit {
   __device__ __forceinline__ float Natural(float max) const { return __fmul_rn(max, scale); }
 };
 
-// Raw products and what ALiBi takes off them, divided by the scale; in each block short of a shift
-// that is a row's own (SlopeWalk). The running maximum is unshifted.
+// Scores of slopes.cuh, in each block short of a shift that is a row's own. The running maximum is
+// unshifted.
 struct SlopedUnit : RawUnit {
   static constexpr bool kShifted = true;
 
   float shifts[2];
 
-  __device__ __forceinline__ SlopedUnit(const KernelArgs& args, const float (&of_block)[2])
-      : RawUnit(args), shifts{of_block[0], of_block[1]} {}
+  __device__ __forceinline__ SlopedUnit(const RawUnit& unit, const float (&of_block)[2])
+      : RawUnit(unit), shifts{of_block[0], of_block[1]} {}
 
   __device__ __forceinline__ float Unshifted(int r, float score) const { return score + shifts[r]; }
   // What the exponents of a block subtract.
