@@ -3,12 +3,16 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <iterator>
 #include <limits>
+#include <mutex>
+#include <thread>
 
 #include "kernels/online_softmax.h"
 #include "kernels/reference/attention_fp64.h"
 #include "kernels/sequence_bounds.h"
 #include "tests/testing/compare.h"
+#include "tests/testing/threaded_parallel_for.h"
 #include "tests/testing/unfused_baseline.h"
 
 namespace attnd::testing {
@@ -35,6 +39,10 @@ class Tolerance {
     largest_ = std::max(largest_, std::abs(exact));
     if (std::isfinite(unfused)) error_ = std::max(error_, std::abs(exact - unfused));
   }
+  void Add(const Tolerance& other) {
+    largest_ = std::max(largest_, other.largest_);
+    error_ = std::max(error_, other.error_);
+  }
   // Rounding counts twice: once for the result itself, once for intermediate values of its size.
   double Allowed(DataType dtype) const {
     return 2.0 * error_ + (RoundingUnit(dtype) + RoundingUnit(DataType::kFloat32)) * largest_ +
@@ -53,10 +61,38 @@ std::int64_t DenseRow(std::int64_t b, std::int64_t i, std::int64_t size_i, std::
 }
 
 struct Tolerances {
+  void Add(const Tolerances& other) {
+    out.Add(other.out);
+    lse.Add(other.lse);
+    probs.Add(other.probs);
+  }
+
   Tolerance out;
   Tolerance lse;
   Tolerance probs;
 };
+
+// Rows of one head that a thread computes on end.
+struct RowRange {
+  std::int64_t b;
+  std::int64_t head;
+  std::int64_t begin;
+  std::int64_t end;
+};
+
+std::vector<RowRange> RangesOfAllRows(const AttentionParams& p) {
+  constexpr std::int64_t kRows = 16;
+  std::vector<RowRange> ranges;
+  for (std::int64_t b = 0; b < p.batch_size; ++b) {
+    const std::int64_t rows = BoundsOf(p, b).seqlen_q;
+    for (std::int64_t head = 0; head < p.num_heads; ++head) {
+      for (std::int64_t row = 0; row < rows; row += kRows) {
+        ranges.push_back({b, head, row, std::min(row + kRows, rows)});
+      }
+    }
+  }
+  return ranges;
+}
 
 void AddRow(const AttentionParams& p, std::int64_t b, std::int64_t head, std::int64_t row,
             ExpectedResult& expected, Tolerances& tolerances) {
@@ -75,6 +111,25 @@ void AddRow(const AttentionParams& p, std::int64_t b, std::int64_t head, std::in
   for (std::size_t j = 0; j < exact.weights.size(); ++j) {
     tolerances.probs.Add(exact.weights[j], unfused.weights[j]);
   }
+}
+
+// Rows past a sequence that its tensor has room for attend to nothing.
+void SetLseOfUnusedRoom(const AttentionParams& p, ExpectedResult& expected) {
+  for (std::int64_t b = 0; b < p.batch_size; ++b) {
+    const SequenceBounds s = BoundsOf(p, b);
+    for (std::int64_t head = 0; head < p.num_heads; ++head) {
+      const auto lse = expected.lse.begin() + DenseRow(b, head, p.num_heads, 0, p.seqlen_q, 1);
+      std::fill(lse + s.seqlen_q, lse + s.room_q, NegativeInfinity());
+    }
+  }
+}
+
+// Threads take longer to start than a few ranges of a small problem.
+int ThreadsFor(std::size_t ranges) {
+  constexpr std::size_t kRangesForThreads = 8;
+  if (ranges < kRangesForThreads) return 1;
+  const std::size_t cores = std::max(std::thread::hardware_concurrency(), 1u);
+  return static_cast<int>(std::min(cores, ranges));
 }
 
 // The results of `problem` in the layout of ExpectedResult.
@@ -119,18 +174,19 @@ ExpectedResult ComputeExpected(Problem& problem) {
   if (p.probs != nullptr) {
     expected.probs.resize(p.batch_size * p.num_heads * p.seqlen_q * p.seqlen_k);
   }
+  const std::vector<RowRange> ranges = RangesOfAllRows(p);
+  std::mutex mutex;
   Tolerances tolerances;
-  for (std::int64_t b = 0; b < p.batch_size; ++b) {
-    const SequenceBounds s = BoundsOf(p, b);
-    for (std::int64_t head = 0; head < p.num_heads; ++head) {
-      for (std::int64_t row = 0; row < s.seqlen_q; ++row) {
-        AddRow(p, b, head, row, expected, tolerances);
-      }
-      for (std::int64_t row = s.seqlen_q; row < s.room_q; ++row) {
-        expected.lse[DenseRow(b, head, p.num_heads, row, p.seqlen_q, 1)] = NegativeInfinity();
-      }
+  ThreadedParallelFor threads(ThreadsFor(ranges.size()));
+  threads.Run(std::ssize(ranges), [&](std::int64_t i) {
+    Tolerances of_range;
+    for (std::int64_t row = ranges[i].begin; row < ranges[i].end; ++row) {
+      AddRow(p, ranges[i].b, ranges[i].head, row, expected, of_range);
     }
-  }
+    const std::scoped_lock lock(mutex);
+    tolerances.Add(of_range);
+  });
+  SetLseOfUnusedRoom(p, expected);
   expected.allowed_out = tolerances.out.Allowed(p.out.dtype);
   expected.allowed_lse = tolerances.lse.Allowed(DataType::kFloat32);
   expected.allowed_probs = tolerances.probs.Allowed(DataType::kFloat32);
