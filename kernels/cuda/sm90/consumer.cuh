@@ -180,6 +180,8 @@ class Consumer {
       const bool near = RaiseMaximaOfProducts<kCut>(block, tile);
       AwaitOutput(tile);
       WithCappedUnit(near, [&](const auto& unit) { WeighTogether(unit, tile); });
+    } else if constexpr (Traits::kGuessesMaxima) {
+      WeighByGuess(tile);
     } else {
       RaiseMaxima(tile);
       AwaitOutput(tile);
@@ -252,6 +254,23 @@ class Consumer {
     tile.softmax.Exponentiate(1, tile.scores, unit);
     PackProbs(tile);
     Rescale(tile);
+  }
+
+  // All of that for a block whose maxima hardly exceed those before it, as most do: the first row's
+  // weights need not wait for them, and nothing is rescaled. Where one does, that row is weighed
+  // again.
+  __device__ __forceinline__ void WeighByGuess(Tile& tile) {
+    RowSoftmax& softmax = tile.softmax;
+    const auto unit = BlockUnit(tile);
+    float weights[kBlockN / 4];
+    softmax.Weigh(0, tile.scores, unit, weights);
+    const bool corrected = softmax.RaiseIfFar(tile.scores, unit, tile.correction);
+    if (corrected) softmax.Weigh(0, tile.scores, unit, weights);
+    AwaitOutput(tile);
+    softmax.Enter(0, weights, tile.scores);
+    softmax.Exponentiate(1, tile.scores, unit);
+    PackProbs(tile);
+    if (corrected) Rescale(tile);
   }
 
   // With a softcap: the maxima and corrections, and whether NearUnit will do for the exponents of

@@ -6,9 +6,15 @@
 
 namespace attnd::cuda::sm90 {
 
-// The four lanes of a quad share two rows. `max` is the true running maximum of the scores, in
-// their unit (-inf while nothing was seen), equal in all four; `sum` is this thread's own part of
-// the denominator, so that rows are summed across lanes once, at the end.
+// The exponents of a row subtract a maximum that some block of it once had. It moves up when a
+// block exceeds it by more than this, in units of log2: weights are 2^15 at most, which float16
+// holds.
+inline constexpr float kLargestExponent = 15.0f;
+
+// The four lanes of a quad share two rows. `max` is what their exponents subtract (-inf while
+// nothing was seen), in the unit of the scores: the true running maximum, or up to kLargestExponent
+// less; equal in all four. `sum` is this thread's own part of the denominator, so that rows are
+// summed across lanes once, at the end.
 struct RowSoftmax {
   float max[2] = {NegativeInfinity(), NegativeInfinity()};
   float sum[2] = {0.0f, 0.0f};
@@ -21,16 +27,44 @@ struct RowSoftmax {
   __device__ __forceinline__ void RaiseMax(int r, const float (&scores)[kCount], Unit unit,
                                            float (&correction)[2]) {
     const float old_max = max[r];
-    if constexpr (Unit::kShifted) {
-      const float own = OwnMax(r, scores, NegativeInfinity());
-      max[r] = MaxAcrossQuad(fmaxf(old_max, unit.Unshifted(r, own)));
-    } else {
-      max[r] = MaxAcrossQuad(OwnMax(r, scores, old_max));
-    }
+    max[r] = RunningMax(r, scores, unit);
     Correct(r, old_max, unit, correction);
   }
 
-  // RaiseMax in parts: this thread's share of the maximum, that of all four, and the factor.
+  // RaiseMax of both rows, but that a maximum stays where it is in a block that exceeds it by
+  // little. Whether any row of the warp was corrected; the factors of the others are 1.
+  template <int kCount, typename Unit>
+  __device__ __forceinline__ bool RaiseIfFar(const float (&scores)[kCount], Unit unit,
+                                             float (&correction)[2]) {
+    const float now[2] = {RunningMax(0, scores, unit), RunningMax(1, scores, unit)};
+    // Of -inf only what is more is far.
+    const bool far[2] = {unit.Distance(max[0], now[0]) > kLargestExponent,
+                         unit.Distance(max[1], now[1]) > kLargestExponent};
+    correction[0] = correction[1] = 1.0f;
+    const bool any = __any_sync(0xffffffff, far[0] || far[1]);
+    if (any) {
+#pragma unroll
+      for (int r = 0; r < 2; ++r) {
+        const float old_max = max[r];
+        max[r] = far[r] ? now[r] : old_max;
+        Correct(r, old_max, unit, correction);
+      }
+    }
+    return any;
+  }
+
+  // RaiseMax in parts: the row's running maximum, this thread's share of that of a block, that of
+  // all four, and the factor.
+  template <int kCount, typename Unit>
+  __device__ __forceinline__ float RunningMax(int r, const float (&scores)[kCount],
+                                              Unit unit) const {
+    if constexpr (Unit::kShifted) {
+      const float own = OwnMax(r, scores, NegativeInfinity());
+      return MaxAcrossQuad(fmaxf(max[r], unit.Unshifted(r, own)));
+    } else {
+      return MaxAcrossQuad(OwnMax(r, scores, max[r]));
+    }
+  }
   template <int kCount>
   __device__ __forceinline__ float OwnMax(int r, const float (&scores)[kCount]) const {
     return OwnMax(r, scores, max[r]);
@@ -60,8 +94,7 @@ struct RowSoftmax {
 
   template <int kCount, typename Unit>
   __device__ __forceinline__ void Exponentiate(int r, float (&scores)[kCount], Unit unit) {
-    float reference = unit.Reference(max[r]);
-    if constexpr (Unit::kShifted) reference = unit.Shifted(r, reference);
+    const float reference = BlockReference(r, unit);
 #pragma unroll
     for (int i = 2 * r; i < kCount; i += 4) {
       scores[i] = ptx::Exp2(unit.Exponent(scores[i], reference));
@@ -71,6 +104,37 @@ struct RowSoftmax {
       if constexpr (Unit::kLongExponents) {
         if (i / 4 % 4 == 3) unit.WaitFor(scores[i - 12]);
       }
+    }
+  }
+
+  // Exponentiate in two parts, of which the first can be done again: weights beside the scores, and
+  // their entry in the place of the scores.
+  template <int kCount, typename Unit>
+  __device__ __forceinline__ void Weigh(int r, const float (&scores)[kCount], Unit unit,
+                                        float (&weights)[kCount / 2]) const {
+    const float reference = BlockReference(r, unit);
+#pragma unroll
+    for (int i = 0; i < kCount / 2; ++i)
+      weights[i] = ptx::Exp2(unit.Exponent(scores[i / 2 * 4 + 2 * r + i % 2], reference));
+  }
+  template <int kCount>
+  __device__ __forceinline__ void Enter(int r, const float (&weights)[kCount / 2],
+                                        float (&scores)[kCount]) {
+#pragma unroll
+    for (int i = 0; i < kCount / 2; ++i) {
+      scores[i / 2 * 4 + 2 * r + i % 2] = weights[i];
+      sum[r] += weights[i];
+    }
+  }
+
+  // What the exponents of a block subtract.
+  template <typename Unit>
+  __device__ __forceinline__ float BlockReference(int r, Unit& unit) const {
+    const float reference = unit.Reference(max[r]);
+    if constexpr (Unit::kShifted) {
+      return unit.Shifted(r, reference);
+    } else {
+      return reference;
     }
   }
 
