@@ -43,13 +43,18 @@ cudaError_t DescribeScoreArrays(const AttentionParams& p, KernelArgs* args) {
   const BiasView mask = AsBytes(p.mask);
   args->copy_bias = Traits::kFinishes && ScoreArrayCopyable(p.bias, bias_bytes, p.seqlen_q);
   args->copy_mask = Traits::kMasks && ScoreArrayCopyable(mask, 1, p.seqlen_q);
-  const int bias_pitch =
-      p.bias.dtype == DataType::kFloat32 ? Traits::kWideBiasPitch : Traits::kBiasPitch;
   cudaError_t error = cudaSuccess;
-  if (args->copy_bias) error = EncodeScoreMap(p.bias, bias_bytes, 64, bias_pitch, &args->bias_map);
+  if (args->copy_bias)
+    error = EncodeScoreMap(p.bias, bias_bytes, 64, Traits::kBiasPitch, &args->bias_map);
   if (error == cudaSuccess && args->copy_mask)
     error = EncodeScoreMap(mask, 1, 64, Traits::kMaskPitch, &args->mask_map);
   return error;
+}
+
+// Of a problem without a mask.
+inline bool HasOnlyCopyableBias(const AttentionParams& p) {
+  return ScoreArrayCopyable(p.bias, SizeOf(p.bias.dtype), p.seqlen_q) && !(p.softcap > 0.0f) &&
+         p.alibi_slopes == nullptr;
 }
 
 // Whether pairs of blocks pay, and can work: tiles are dealt in turn (tile_scheduler.cuh), so that
@@ -141,6 +146,10 @@ cudaError_t LaunchFusedAttention(const AttentionParams& p, int num_multiprocesso
   if constexpr (kScoreKind == ScoreKind::kRaw && Traits::kKeysForPairs > 0) {
     if (PairsPay<Traits>(p, num_multiprocessors))
       return Launch<Paired<Traits>>(p, workspace, num_multiprocessors, stream);
+  }
+  if constexpr (kScoreKind == ScoreKind::kFinished) {
+    if (HasOnlyCopyableBias(p))
+      return Launch<BiasAlone<Traits>>(p, workspace, num_multiprocessors, stream);
   }
   return Launch<Traits>(p, workspace, num_multiprocessors, stream);
 }

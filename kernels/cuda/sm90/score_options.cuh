@@ -56,12 +56,18 @@ class ScoreOptions {
   // Everything but the mask.
   __device__ __forceinline__ void Finish(float (&scores)[kCount]) const {
     float factor = p_.softmax_scale;
+    if constexpr (Traits::kBiasAlone) {
+      AddCopiedBias(factor, scores);
+      return;
+    }
     if (p_.softcap > 0.0f) {
       ScoreCap(p_.softmax_scale, p_.softcap).Apply(scores);
       factor = p_.softcap;
     }
-    if (p_.bias.data != nullptr) {
-      AddBias(factor, scores);
+    if (args_.copy_bias) {
+      AddCopiedBias(factor, scores);
+    } else if (p_.bias.data != nullptr) {
+      AddBiasInMemory(factor, scores);
     } else {
 #pragma unroll
       for (int i = 0; i < kCount; ++i) scores[i] *= factor;
@@ -79,38 +85,36 @@ class ScoreOptions {
   }
 
   // scores = factor * scores + bias, rounded once.
-  __device__ __forceinline__ void AddBias(float factor, float (&scores)[kCount]) const {
-    const auto add = [factor](float score, auto bias) {
-      if constexpr (sizeof(bias) == 2) {
-        return __fmaf_rn(score, factor, Stored::ToFloat(bias));
-      } else {
-        return __fmaf_rn(score, factor, bias);
-      }
-    };
+  __device__ __forceinline__ void AddCopiedBias(float factor, float (&scores)[kCount]) const {
+    constexpr int kPitch = Traits::kBiasPitch;
+    const int offset = ThreadOffset(kPitch);
     if (p_.bias.dtype == DataType::kFloat32) {
-      if (args_.copy_bias) {
-        constexpr int kPitch = Traits::kWideBiasPitch;
-        const std::uint32_t first = bias_ + 4 * ThreadOffset(kPitch);
-#pragma unroll
-        for (int i = 0; i < kCount; i += 2) {
-          const float2 pair = ptx::LoadSharedFloat2(first + 4 * PairOffset(kPitch, i));
-          scores[i] = add(scores[i], pair.x);
-          scores[i + 1] = add(scores[i + 1], pair.y);
-        }
-      } else {
-        ForEachInMemory(static_cast<const float*>(p_.bias.data), p_.bias, scores, add);
-      }
-    } else if (args_.copy_bias) {
-      constexpr int kPitch = Traits::kBiasPitch;
-      const std::uint32_t first = bias_ + 2 * ThreadOffset(kPitch);
 #pragma unroll
       for (int i = 0; i < kCount; i += 2) {
-        const std::uint32_t pair = ptx::LoadShared32(first + 2 * PairOffset(kPitch, i));
-        scores[i] = add(scores[i], static_cast<std::uint16_t>(pair));
-        scores[i + 1] = add(scores[i + 1], static_cast<std::uint16_t>(pair >> 16));
+        const float2 pair = ptx::LoadSharedFloat2(bias_ + 4 * (offset + PairOffset(kPitch, i)));
+        scores[i] = __fmaf_rn(scores[i], factor, pair.x);
+        scores[i + 1] = __fmaf_rn(scores[i + 1], factor, pair.y);
       }
     } else {
-      ForEachInMemory(static_cast<const std::uint16_t*>(p_.bias.data), p_.bias, scores, add);
+#pragma unroll
+      for (int i = 0; i < kCount; i += 2) {
+        const std::uint32_t pair = ptx::LoadShared32(bias_ + 2 * (offset + PairOffset(kPitch, i)));
+        const float low = Stored::ToFloat(static_cast<std::uint16_t>(pair));
+        const float high = Stored::ToFloat(static_cast<std::uint16_t>(pair >> 16));
+        scores[i] = __fmaf_rn(scores[i], factor, low);
+        scores[i + 1] = __fmaf_rn(scores[i + 1], factor, high);
+      }
+    }
+  }
+  __device__ __forceinline__ void AddBiasInMemory(float factor, float (&scores)[kCount]) const {
+    if (p_.bias.dtype == DataType::kFloat32) {
+      ForEachInMemory(static_cast<const float*>(p_.bias.data), p_.bias, scores,
+                      [factor](float score, float bias) { return __fmaf_rn(score, factor, bias); });
+    } else {
+      ForEachInMemory(static_cast<const std::uint16_t*>(p_.bias.data), p_.bias, scores,
+                      [factor](float score, std::uint16_t bias) {
+                        return __fmaf_rn(score, factor, Stored::ToFloat(bias));
+                      });
     }
   }
 

@@ -12,8 +12,9 @@ namespace attnd::cuda::sm90 {
 
 // Each unit tells what the exponents of a row subtract, given its maximum (0 for a row whose scores
 // so far are all -inf: exp2(-inf - 0) is 0 where exp2(-inf + inf) is NaN); the exponent of a score;
-// that of an earlier maximum; and a maximum in the units of AttentionParams. One whose exponents
-// take many instructions has WaitFor; one that guesses maxima, Distance.
+// that of an earlier maximum; and a maximum in the units of AttentionParams. Distance is by how
+// much a maximum exceeds an earlier one, in units of log2, and NaN if both are -inf. A unit whose
+// exponents take many instructions has WaitFor.
 
 // Raw products: scaled inside the exponent's multiply-add. Every exponent uses the same rounded
 // product scale_log2 * max, so that its rounding cancels in the quotient (for scores up to those
@@ -40,7 +41,6 @@ struct RawUnit {
   __device__ __forceinline__ float ExponentOfMax(float max, float reference) const {
     return __fmul_rn(max, scale_log2) - reference;
   }
-  // By how much a maximum exceeds an earlier one, in units of log2; NaN if both are -inf.
   __device__ __forceinline__ float Distance(float from, float to) const {
     return ExponentOfMax(to, __fmul_rn(from, scale_log2));
   }
@@ -81,6 +81,9 @@ struct FinishedUnit {
   }
   __device__ __forceinline__ float ExponentOfMax(float max, float reference) const {
     return Exponent(max, reference);
+  }
+  __device__ __forceinline__ float Distance(float from, float to) const {
+    return Exponent(to, from);
   }
   __device__ __forceinline__ float Natural(float max) const { return max; }
 };

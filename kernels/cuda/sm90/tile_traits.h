@@ -27,7 +27,8 @@ struct TileTraits {
   static constexpr int kStages = kNumStages;  // k tiles held at a time, and as many of v
   static constexpr bool kPingPong = kTakesTurns;
   static constexpr ScoreKind kScoreKind = kKind;
-  static constexpr int kClusterSize = 1;  // Paired has another
+  static constexpr int kClusterSize = 1;     // Paired has another
+  static constexpr bool kBiasAlone = false;  // BiasAlone has it
   // The fewest keys with which pairs of blocks pay; 0: they never do. (Measured, at the clock that
   // the power limit leaves: +2 to 6 % from here on.)
   static constexpr int kKeysForPairs = kQkDim == 256 ? 1024 : kQkDim >= 128 ? 4096 : 0;
@@ -39,11 +40,11 @@ struct TileTraits {
   // tile before are stored.
   static constexpr bool kJoinTiles = kNumQStages > 1;
   // Weights are worked out before the maxima of their block are known (Consumer::WeighByGuess).
-  // (Measured: +5 to 9 % on long rows of plain attention, -5 to -10 % of the time under masks. At
-  // 64, where three warpgroups leave no gap to fill, -2 %; at 256 -2 to 2 %; with other options
-  // slower.)
+  // (Measured: +5 to 9 % on long rows of plain attention, 5 to 10 % less time under masks, 5 %
+  // under a bias. With softcap or ALiBi slower; at 64, where three warpgroups leave no gap to fill,
+  // -2 %; at 256 -4 to 7 %.)
   static constexpr bool kGuessesMaxima =
-      (kKind == ScoreKind::kRaw || kKind == ScoreKind::kMasked) && kQkDim > 64 && kQkDim < 256;
+      kKind != ScoreKind::kCapped && kKind != ScoreKind::kSloped && kQkDim > 64 && kQkDim < 256;
   // A head wider than 128 leaves its output multiplication long enough to hide the exponentials,
   // and its score product long enough to hide the rescaling of O.
   static constexpr bool kLongOutput = kVDim > 128 && !kGuessesMaxima;
@@ -81,10 +82,9 @@ struct TileTraits {
   // Blocks of bias and mask that wait for a warpgroup: room for two of the mask; for any options,
   // for one of a float32 bias and mask together, or for two of a 16-bit bias. Their rows are copied
   // longer than wanted where the 8 rows that a warp reads at a time would begin in the same banks.
-  static constexpr int kWideBiasPitch = kBlockN + 8;  // of float32
-  static constexpr int kBiasPitch = kBlockN;          // of 16 bits; an odd multiple of 16 is best
+  static constexpr int kBiasPitch = kBlockN + 8;
   static constexpr int kMaskPitch = kBlockN % 32 == 0 ? kBlockN + 16 : kBlockN;
-  static constexpr int kWideBiasBytes = 64 * kWideBiasPitch * 4;
+  static constexpr int kWideBiasBytes = 64 * kBiasPitch * 4;
   static constexpr int kBiasBytes = 64 * kBiasPitch * 2;
   static constexpr int kMaskBytes = 64 * kMaskPitch;
   static constexpr int kArrayBytes = kKind == ScoreKind::kMasked ? 2 * kMaskBytes
@@ -118,6 +118,13 @@ template <typename Traits>
 struct Paired : Traits {
   static constexpr int kClusterSize = 2;
   static_assert(Traits::kBlockN / kClusterSize % 8 == 0, "swizzling repeats after 8 rows");
+};
+
+// The same for problems with a bias that the copy engine brings, and nothing else: code that jumps
+// over no other option. The results are the same, bit by bit.
+template <typename Traits>
+struct BiasAlone : Traits {
+  static constexpr bool kBiasAlone = true;
 };
 
 // The specialisation for each pair of widths and kind of scores: warpgroups, keys, q stages, k and
