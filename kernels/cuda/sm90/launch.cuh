@@ -87,55 +87,70 @@ cudaError_t Start(const KernelArgs& args, int blocks, cudaStream_t stream) {
   return cudaLaunchKernelEx(&config, FusedAttentionKernel<Traits>, args);
 }
 
+// Describes q, k, v and out to the copy engine.
+template <typename Traits>
+cudaError_t DescribeTensors(const AttentionParams& p, KernelArgs* args) {
+  constexpr int kKeysACopy = Traits::kBlockN / Traits::kClusterSize;
+  args->copy_out = Traits::kStagedOutput && p.out.dtype != DataType::kFloat32;
+  cudaError_t error = EncodeTensorMap(p.q, Traits::kBlockM, Traits::kQkSwizzleBytes, &args->q_map);
+  if (error == cudaSuccess)
+    error = EncodeTensorMap(p.k, kKeysACopy, Traits::kQkSwizzleBytes, &args->k_map);
+  if (error == cudaSuccess)
+    error = EncodeTensorMap(p.v, kKeysACopy, Traits::kVSwizzleBytes, &args->v_map);
+  if (error == cudaSuccess && args->copy_out)
+    error = EncodeTensorMap(AsConst(p.out), kWarpRows, Traits::kVSwizzleBytes, &args->out_map);
+  return error;
+}
+
+// Enqueues what has to be in the workspace before the kernel runs: the classes of a mask's tiles,
+// and the ticket by which tiles of uneven work are drawn.
+template <typename Traits>
+cudaError_t FillWorkspace(const AttentionParams& p, const Workspace& workspace, int blocks,
+                          cudaStream_t stream, KernelArgs* args) {
+  if (Traits::kMasks && workspace.classes != nullptr) {
+    args->classes = DescribeTileClasses(p, Traits::kShape);
+    args->classes.memory = args->classes.size() > 0 ? workspace.classes : nullptr;
+    const cudaError_t error = ClassifyTiles(p, Traits::kShape, args->classes, stream);
+    if (error != cudaSuccess) return error;
+  }
+  const bool uneven = p.causal || p.cu_seqlens_q != nullptr || p.lengths_k != nullptr ||
+                      args->classes.memory != nullptr;
+  if (!uneven || args->num_tiles <= blocks || workspace.ticket == nullptr) return cudaSuccess;
+  args->ticket = workspace.ticket;
+  return cudaMemsetAsync(workspace.ticket, 0, sizeof(int), stream);
+}
+
+// What PairsPay relies on, in other functions' hands.
+inline bool DealtInPairs(const KernelArgs& args) {
+  return args.ticket == nullptr && !args.clear_v_tail &&
+         args.heads_per_section == args.p.num_heads / args.p.num_kv_heads;
+}
+
 template <typename Traits>
 cudaError_t Launch(const AttentionParams& p, const Workspace& workspace, int num_multiprocessors,
                    cudaStream_t stream) {
-  KernelArgs args;
-  args.p = p;
   const std::int64_t m_blocks = (p.seqlen_q + Traits::kBlockM - 1) / Traits::kBlockM;
   const std::int64_t num_tiles = m_blocks * p.num_heads * p.batch_size;
   if (num_tiles == 0) return cudaSuccess;
+  const int blocks = static_cast<int>(std::min<std::int64_t>(num_tiles, num_multiprocessors));
+  KernelArgs args;
+  args.p = p;
   args.m_blocks = static_cast<int>(m_blocks);
   args.num_tiles = static_cast<int>(num_tiles);
   if (Traits::kScoreKind == ScoreKind::kCapped) args.cap = MakeCapConstants<Traits::kCapTerms>(p);
   args.heads_per_section = HeadsPerSection(p);
   args.clear_v_tail =
       p.cu_seqlens_k != nullptr || p.lengths_k != nullptr || p.v.seqlen != p.seqlen_k;
-  const int blocks = static_cast<int>(std::min<std::int64_t>(num_tiles, num_multiprocessors));
 
-  cudaError_t error = EncodeTensorMap(p.q, Traits::kBlockM, Traits::kQkSwizzleBytes, &args.q_map);
-  if (error == cudaSuccess)
-    error = EncodeTensorMap(p.k, Traits::kBlockN / Traits::kClusterSize, Traits::kQkSwizzleBytes,
-                            &args.k_map);
-  if (error == cudaSuccess)
-    error = EncodeTensorMap(p.v, Traits::kBlockN / Traits::kClusterSize, Traits::kVSwizzleBytes,
-                            &args.v_map);
-  args.copy_out = Traits::kStagedOutput && p.out.dtype != DataType::kFloat32;
-  if (error == cudaSuccess && args.copy_out)
-    error = EncodeTensorMap(AsConst(p.out), kWarpRows, Traits::kVSwizzleBytes, &args.out_map);
+  cudaError_t error = DescribeTensors<Traits>(p, &args);
   if (error == cudaSuccess) error = DescribeScoreArrays<Traits>(p, &args);
   if (error == cudaSuccess) {
     error = cudaFuncSetAttribute(FusedAttentionKernel<Traits>,
                                  cudaFuncAttributeMaxDynamicSharedMemorySize, Traits::kSharedBytes);
   }
-  if (error == cudaSuccess && Traits::kMasks && workspace.classes != nullptr) {
-    args.classes = DescribeTileClasses(p, Traits::kShape);
-    args.classes.memory = args.classes.size() > 0 ? workspace.classes : nullptr;
-    error = ClassifyTiles(p, Traits::kShape, args.classes, stream);
-  }
-  const bool uneven = p.causal || p.cu_seqlens_q != nullptr || p.lengths_k != nullptr ||
-                      args.classes.memory != nullptr;
-  if (error == cudaSuccess && uneven && num_tiles > blocks && workspace.ticket != nullptr) {
-    args.ticket = workspace.ticket;
-    error = cudaMemsetAsync(workspace.ticket, 0, sizeof(int), stream);
-  }
+  if (error == cudaSuccess) error = FillWorkspace<Traits>(p, workspace, blocks, stream, &args);
   if (error != cudaSuccess) return error;
-  if constexpr (Traits::kClusterSize > 1) {
-    // What PairsPay relies on, in other functions' hands.
-    const bool dealt_in_pairs = args.ticket == nullptr && !args.clear_v_tail &&
-                                args.heads_per_section == p.num_heads / p.num_kv_heads;
-    if (!dealt_in_pairs) return cudaErrorInvalidConfiguration;
-  }
+  if (Traits::kClusterSize > 1 && !DealtInPairs(args)) return cudaErrorInvalidConfiguration;
   return Start<Traits>(args, blocks, stream);
 }
 

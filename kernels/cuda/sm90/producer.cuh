@@ -75,9 +75,12 @@ class Producer {
     const std::uint32_t full = shared_.QFull(q_.stage());
     AwaitFreeQ();
     ptx::MbarrierArriveExpectBytes(full, Traits::kQBytes);
-    LoadChunks<Traits::kHeadDim, Traits::kQkSwizzleBytes, Traits::kBlockM>(
-        &args_.q_map, shared_.Q(q_.stage()), full, ptx::CachePolicy::kEvictFirst, work.q_row,
-        work.head, work.q_batch);
+    const std::uint32_t q = shared_.Q(q_.stage());
+    ForEachChunk<Traits::kHeadDim, Traits::kQkSwizzleBytes, Traits::kBlockM>(
+        [&](int offset, int column) {
+          ptx::TmaLoad4d(q + offset, &args_.q_map, full, ptx::CachePolicy::kEvictFirst, column,
+                         work.q_row, work.head, work.q_batch);
+        });
     q_.Advance();
   }
 
@@ -105,35 +108,27 @@ class Producer {
                                            std::uint32_t full, int block) const {
     constexpr auto kPolicy = ptx::CachePolicy::kEvictLast;
     const int row = k_row_ + block * Traits::kBlockN;
-    if constexpr (Traits::kClusterSize == 1) {
-      LoadChunks<kDim, kSwizzleBytes, Traits::kBlockN>(map, destination, full, kPolicy, row,
-                                                       kv_head_, k_batch_);
-    } else {
-      constexpr int kColumns = kSwizzleBytes / 2;
-      constexpr std::uint16_t kAll = (1 << Traits::kClusterSize) - 1;
-      const int first =
-          static_cast<int>(ptx::ClusterRank()) * (Traits::kBlockN / Traits::kClusterSize);
-#pragma unroll
-      for (int chunk = 0; chunk < kDim / kColumns; ++chunk) {
-        ptx::TmaLoad4dMulticast(destination + (chunk * Traits::kBlockN + first) * kSwizzleBytes,
-                                map, full, kPolicy, kAll, chunk * kColumns, row + first, kv_head_,
-                                k_batch_);
+    ForEachChunk<kDim, kSwizzleBytes, Traits::kBlockN>([&](int offset, int column) {
+      if constexpr (Traits::kClusterSize == 1) {
+        ptx::TmaLoad4d(destination + offset, map, full, kPolicy, column, row, kv_head_, k_batch_);
+      } else {
+        constexpr std::uint16_t kAll = (1 << Traits::kClusterSize) - 1;
+        const int first =
+            static_cast<int>(ptx::ClusterRank()) * (Traits::kBlockN / Traits::kClusterSize);
+        ptx::TmaLoad4dMulticast(destination + offset + first * kSwizzleBytes, map, full, kPolicy,
+                                kAll, column, row + first, kv_head_, k_batch_);
       }
-    }
+    });
   }
 
-  // kRows rows of kDim columns from (row, head, batch) on, one column chunk a copy.
-  template <int kDim, int kSwizzleBytes, int kRows>
-  static __device__ __forceinline__ void LoadChunks(const CUtensorMap* map,
-                                                    std::uint32_t destination, std::uint32_t full,
-                                                    ptx::CachePolicy policy, int row, int head,
-                                                    int batch) {
+  // Calls copy(bytes from the tile's begin, first column) for every column chunk of a tile of kRows
+  // rows and kDim columns.
+  template <int kDim, int kSwizzleBytes, int kRows, typename Copy>
+  static __device__ __forceinline__ void ForEachChunk(Copy copy) {
     constexpr int kColumns = kSwizzleBytes / 2;
 #pragma unroll
-    for (int chunk = 0; chunk < kDim / kColumns; ++chunk) {
-      ptx::TmaLoad4d(destination + chunk * kRows * kSwizzleBytes, map, full, policy,
-                     chunk * kColumns, row, head, batch);
-    }
+    for (int chunk = 0; chunk < kDim / kColumns; ++chunk)
+      copy(chunk * kRows * kSwizzleBytes, chunk * kColumns);
   }
 
   const KernelArgs& args_;
