@@ -50,7 +50,7 @@ ProblemSpec RisingSpec(int head_dim, int head_dim_v) {
 TEST_F(Sm90MaximaTest, RowsThatRiseAgreeWithFloat64) {
   for (const auto& [head_dim, head_dim_v] : kSm90Widths) {
     for (DataType dtype : {DataType::kFloat16, DataType::kBFloat16}) {
-      for (float rise : {-20.0f, 1.0f, 9.0f, 14.0f, 16.0f, 60.0f, 300.0f}) {
+      for (float rise : {-20.0f, 1.0f, 9.0f, 14.0f, 16.0f, 29.0f, 31.0f, 60.0f, 300.0f}) {
         for (ScoreArray mask : {ScoreArray::kNone, ScoreArray::kPerRow}) {
           ProblemSpec spec = RisingSpec(head_dim, head_dim_v);
           spec.dtype = dtype;

@@ -24,6 +24,7 @@ class CappedUnit {
  public:
   static constexpr bool kLongExponents = !kNear;
   static constexpr bool kShifted = false;
+  static constexpr int kHeadroom = 0;
 
   __device__ __forceinline__ explicit CappedUnit(const KernelArgs& args)
       : cap_(args.cap), last_(args.cap.coefficients[kTerms - 1]) {}

@@ -83,7 +83,7 @@ class Consumer {
   static constexpr float kLowestFloat = std::numeric_limits<float>::lowest();
   using Copy = OutputCopy<Traits::kDtype, kHeadDimV, Traits::kVSwizzleBytes>;
   static constexpr ScoreKind kScoreKind = Traits::kScoreKind;
-  using Unit = typename ScoreUnitOf<kScoreKind, Traits::kCapTerms>::Type;
+  using Unit = typename ScoreUnitOf<kScoreKind, Traits::kCapTerms, Traits::kHeadroom>::Type;
   using NearUnit = CappedUnit<Traits::kCapTerms, true>;
 
   // The tile at hand, all of it in registers. A block's scores become its weights, which `probs`

@@ -111,12 +111,14 @@ template <int kHeadDimV, typename Unit>
 __device__ __forceinline__ void FinishRows(const AttentionParams& p, const Destination& to,
                                            Unit unit, const RowSoftmax& state,
                                            float (&o)[kHeadDimV / 2]) {
+  constexpr float kMissing = static_cast<float>(1 << Unit::kHeadroom);  // in sums and o
   const float* const sink = p.sinks != nullptr ? p.sinks + to.head : nullptr;
   RowResult results[2];
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
     const int row = ThreadRowInGroup() + 8 * r;
-    results[r] = FinishRow(unit.Natural(state.max[r]), state.sum[r], sink);
+    results[r] = FinishRow(unit.Natural(state.max[r]), state.sum[r] * kMissing, sink);
+    results[r].factor *= kMissing;
     if (row >= to.live_rows) results[r] = {0.0f, NegativeInfinity(), true};
     if (p.lse != nullptr && row < to.stored_rows && threadIdx.x % 4 == 0)
       p.lse[to.LseOffset(p) + row] = results[r].lse;

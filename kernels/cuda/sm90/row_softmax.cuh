@@ -6,15 +6,15 @@
 
 namespace attnd::cuda::sm90 {
 
-// The exponents of a row subtract a maximum that some block of it once had. It moves up when a
-// block exceeds it by more than this, in units of log2: weights are 2^15 at most, which float16
-// holds.
+// Weights are at most 2^15, which float16 holds: a maximum moves when a block exceeds it by more
+// than that and the unit's headroom, in units of log2.
 inline constexpr float kLargestExponent = 15.0f;
 
-// The four lanes of a quad share two rows. `max` is what their exponents subtract (-inf while
-// nothing was seen), in the unit of the scores: the true running maximum, or up to kLargestExponent
-// less; equal in all four. `sum` is this thread's own part of the denominator, so that rows are
-// summed across lanes once, at the end.
+// The four lanes of a quad share two rows. `max` is what their exponents are measured from (-inf
+// while nothing was seen), in the unit of the scores: the largest score of some block, and of all
+// blocks but for what RaiseIfFar lets pass; equal in all four. `sum` is this thread's own part of
+// the denominator, so that rows are summed across lanes once, at the end. Weights, and with them
+// sums, are short of a factor 2^Unit::kHeadroom.
 struct RowSoftmax {
   float max[2] = {NegativeInfinity(), NegativeInfinity()};
   float sum[2] = {0.0f, 0.0f};
@@ -38,8 +38,9 @@ struct RowSoftmax {
                                              float (&correction)[2]) {
     const float now[2] = {RunningMax(0, scores, unit), RunningMax(1, scores, unit)};
     // Of -inf only what is more is far.
-    const bool far[2] = {unit.Distance(max[0], now[0]) > kLargestExponent,
-                         unit.Distance(max[1], now[1]) > kLargestExponent};
+    constexpr float kFar = kLargestExponent + Unit::kHeadroom;
+    const bool far[2] = {unit.Distance(max[0], now[0]) > kFar,
+                         unit.Distance(max[1], now[1]) > kFar};
     correction[0] = correction[1] = 1.0f;
     const bool any = __any_sync(0xffffffff, far[0] || far[1]);
     if (any) {

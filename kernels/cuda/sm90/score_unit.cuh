@@ -19,9 +19,11 @@ namespace attnd::cuda::sm90 {
 // Raw products: scaled inside the exponent's multiply-add. Every exponent uses the same rounded
 // product scale_log2 * max, so that its rounding cancels in the quotient (for scores up to those
 // that docs/numerics.md names, "Range").
+template <int kRoom>
 struct RawUnit {
   static constexpr bool kLongExponents = false;
   static constexpr bool kShifted = false;
+  static constexpr int kHeadroom = kRoom;
 
   float scale;
   float scale_log2;
@@ -33,29 +35,35 @@ struct RawUnit {
       : RawUnit(args.p.softmax_scale, args.p.softmax_scale * kLog2E) {}
 
   __device__ __forceinline__ float Reference(float max) const {
-    return max == NegativeInfinity() ? 0.0f : __fmul_rn(max, scale_log2);
+    return max == NegativeInfinity() ? 0.0f : Lifted(max);
   }
   __device__ __forceinline__ float Exponent(float score, float reference) const {
     return __fmaf_rn(score, scale_log2, -reference);
   }
   __device__ __forceinline__ float ExponentOfMax(float max, float reference) const {
-    return __fmul_rn(max, scale_log2) - reference;
+    return Lifted(max) - reference;
   }
   __device__ __forceinline__ float Distance(float from, float to) const {
-    return ExponentOfMax(to, __fmul_rn(from, scale_log2));
+    return __fmul_rn(to, scale_log2) - __fmul_rn(from, scale_log2);
   }
   __device__ __forceinline__ float Natural(float max) const { return __fmul_rn(max, scale); }
+
+ private:
+  __device__ __forceinline__ float Lifted(float max) const {
+    const float exponent = __fmul_rn(max, scale_log2);
+    return kRoom == 0 ? exponent : __fadd_rn(exponent, kRoom);
+  }
 };
 
 // Scores of slopes.cuh, in each block short of a shift that is a row's own. The running maximum is
 // unshifted.
-struct SlopedUnit : RawUnit {
+struct SlopedUnit : RawUnit<0> {
   static constexpr bool kShifted = true;
 
   float shifts[2];
 
-  __device__ __forceinline__ SlopedUnit(const RawUnit& unit, const float (&of_block)[2])
-      : RawUnit(unit), shifts{of_block[0], of_block[1]} {}
+  __device__ __forceinline__ SlopedUnit(const RawUnit<0>& unit, const float (&of_block)[2])
+      : RawUnit<0>(unit), shifts{of_block[0], of_block[1]} {}
 
   __device__ __forceinline__ float Unshifted(int r, float score) const { return score + shifts[r]; }
   // What the exponents of a block subtract.
@@ -65,11 +73,13 @@ struct SlopedUnit : RawUnit {
 };
 
 // Finished scores, in natural units, which may be anything that float32 holds: in units of log2 the
-// largest would overflow. Their differences from the maximum change units: those are never
-// positive, and where one overflows the weight is 0.
+// largest would overflow. Their differences from the maximum change units; where one overflows the
+// weight is 0, or the maximum moves.
+template <int kRoom>
 struct FinishedUnit {
   static constexpr bool kLongExponents = false;
   static constexpr bool kShifted = false;
+  static constexpr int kHeadroom = kRoom;
 
   __device__ __forceinline__ explicit FinishedUnit(const KernelArgs&) {}
 
@@ -77,43 +87,34 @@ struct FinishedUnit {
     return max == NegativeInfinity() ? 0.0f : max;
   }
   __device__ __forceinline__ float Exponent(float score, float reference) const {
-    return (score - reference) * kLog2E;
+    const float distance = score - reference;
+    return kRoom == 0 ? distance * kLog2E : __fmaf_rn(distance, kLog2E, -kRoom);
   }
   __device__ __forceinline__ float ExponentOfMax(float max, float reference) const {
-    return Exponent(max, reference);
+    return Distance(reference, max);
   }
   __device__ __forceinline__ float Distance(float from, float to) const {
-    return Exponent(to, from);
+    return (to - from) * kLog2E;
   }
   __device__ __forceinline__ float Natural(float max) const { return max; }
 };
 
 // The unit that is right for all scores of a kind.
-template <ScoreKind kKind, int kCapTerms>
-struct ScoreUnitOf;
-template <int kCapTerms>
-struct ScoreUnitOf<ScoreKind::kRaw, kCapTerms> {
-  using Type = RawUnit;
+template <ScoreKind kKind, int kCapTerms, int kHeadroom>
+struct ScoreUnitOf {
+  using Type = RawUnit<kHeadroom>;
 };
-template <int kCapTerms>
-struct ScoreUnitOf<ScoreKind::kCapped, kCapTerms> {
+template <int kCapTerms, int kHeadroom>
+struct ScoreUnitOf<ScoreKind::kCapped, kCapTerms, kHeadroom> {
   using Type = CappedUnit<kCapTerms, false>;
 };
-template <int kCapTerms>
-struct ScoreUnitOf<ScoreKind::kMasked, kCapTerms> {
-  using Type = RawUnit;
+template <int kCapTerms, int kHeadroom>
+struct ScoreUnitOf<ScoreKind::kFinished, kCapTerms, kHeadroom> {
+  using Type = FinishedUnit<kHeadroom>;
 };
-template <int kCapTerms>
-struct ScoreUnitOf<ScoreKind::kSloped, kCapTerms> {
-  using Type = RawUnit;
-};
-template <int kCapTerms>
-struct ScoreUnitOf<ScoreKind::kFinished, kCapTerms> {
-  using Type = FinishedUnit;
-};
-template <int kCapTerms>
-struct ScoreUnitOf<ScoreKind::kFinishedMasked, kCapTerms> {
-  using Type = FinishedUnit;
+template <int kCapTerms, int kHeadroom>
+struct ScoreUnitOf<ScoreKind::kFinishedMasked, kCapTerms, kHeadroom> {
+  using Type = FinishedUnit<kHeadroom>;
 };
 
 }  // namespace attnd::cuda::sm90

@@ -39,7 +39,7 @@ class Slope {
     a_key_ = slope * kLog2E;
     // Infinite only if the slope is: times a distance of 0 that is NaN.
     if (fabsf(slope) <= kMost) a_key_ = fminf(fmaxf(a_key_, -kMost), kMost);
-    unit_ = RawUnit(kLn2, 1.0f);
+    unit_ = RawUnit<0>(kLn2, 1.0f);
   }
 
   // Whether Apply takes the short way. The same for a whole warpgroup: `row` is its first in the
@@ -77,7 +77,7 @@ class Slope {
   }
 
   // The unit of the tile's scores, but for a block's shifts.
-  __device__ __forceinline__ const RawUnit& unit() const { return unit_; }
+  __device__ __forceinline__ const RawUnit<0>& unit() const { return unit_; }
 
  private:
   static constexpr float kMost = std::numeric_limits<float>::max();
@@ -86,7 +86,7 @@ class Slope {
   // In units of log2; products may come to as much again.
   static constexpr float kLargest = 0x1p27f;
 
-  RawUnit unit_;
+  RawUnit<0> unit_;
   int first_position_;  // of the tile's first row among the keys
   bool steep_;
   float of_product_ = 1.0f;

@@ -45,6 +45,9 @@ struct TileTraits {
   // -2 %; at 256 +2 to 6 % on full rows, +3 to -4 % on causal ones.)
   static constexpr bool kGuessesMaxima =
       kKind != ScoreKind::kCapped && kKind != ScoreKind::kSloped && kQkDim > 64;
+  // Weights begin so many powers of 2 under 1, and maxima may grow by as many more before one has
+  // to move. float16 has no room below: it would lose bits of small weights.
+  static constexpr int kHeadroom = kGuessesMaxima && kElement == DataType::kBFloat16 ? 15 : 0;
   // A head wider than 128 leaves its output multiplication long enough to hide the exponentials,
   // and its score product long enough to hide the rescaling of O.
   static constexpr bool kLongOutput = kVDim > 128 && !kGuessesMaxima;
