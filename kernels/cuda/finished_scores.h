@@ -10,14 +10,17 @@ namespace attnd::cuda {
 // units of log2. docs/numerics.md, "Range", says from which scores on that is inexact.
 inline constexpr float kLargestRawScale = 16.0f;
 
-// True if scores have to be finished before the softmax sees them: options act on scaled scores,
-// and raw products order like scores only under a positive scale. A matter of the request alone,
-// never of its batch: both ways round differently.
-ATTND_HOST_DEVICE bool RawScale(const AttentionParams& p) {
+// Whether the scale may be left to the exponent: raw products order like scores only under a
+// positive one.
+ATTND_HOST_DEVICE bool ScalesInsideExponent(const AttentionParams& p) {
   return p.softmax_scale > 0.0f && p.softmax_scale <= kLargestRawScale;
 }
+
+// True if scores have to be finished before the softmax sees them: options act on scaled scores. A
+// matter of the request alone, never of its batch: both ways round differently.
 ATTND_HOST_DEVICE bool NeedsFinishedScores(const AttentionParams& p) {
-  return p.softcap > 0.0f || p.bias.data != nullptr || p.alibi_slopes != nullptr || !RawScale(p);
+  return p.softcap > 0.0f || p.bias.data != nullptr || p.alibi_slopes != nullptr ||
+         !ScalesInsideExponent(p);
 }
 
 }  // namespace attnd::cuda

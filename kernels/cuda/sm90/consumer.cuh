@@ -132,13 +132,7 @@ class Consumer {
     }
     --block;
     if constexpr (kScoreKind == ScoreKind::kSloped) {
-      for (; block >= tile.block_begin; --block) {
-        if (tile.slope.OnOneSide(64 * group_, block) && !IsCut(block, tile)) {
-          AbsorbBlock<false>(block, tile);
-        } else {
-          AbsorbBlock<true>(block, tile);
-        }
-      }
+      AbsorbSlopedBlocks(block, tile);
     } else if constexpr (Traits::kWholeBlocksApart) {
       const int cut_until = max(tile.blocks.whole_end, tile.block_begin);
       const int whole_until = max(tile.blocks.whole_begin, tile.block_begin);
@@ -150,6 +144,17 @@ class Consumer {
       for (; block >= tile.block_begin; --block) AbsorbBlock<true>(block, tile);
     }
     if constexpr (Traits::kLongOutput) Rescale(tile);
+  }
+
+  // The blocks from `block` on, under ALiBi.
+  __device__ __forceinline__ void AbsorbSlopedBlocks(int block, Tile& tile) {
+    for (; block >= tile.block_begin; --block) {
+      if (tile.slope.OnOneSide(64 * group_, block) && !IsCut(block, tile)) {
+        AbsorbBlock<false>(block, tile);
+      } else {
+        AbsorbBlock<true>(block, tile);
+      }
+    }
   }
 
   // The blocks after the first, as a mask, if there is one, leaves them.
@@ -306,7 +311,8 @@ class Consumer {
   }
 
   // Waits for the output product, not before the row sums that softmax has come to are known, and
-  // gives its v back.
+  // gives its v back. (WeighByGuess has added nothing to them yet: there the vote before holds the
+  // wait in its place.)
   __device__ __forceinline__ void AwaitOutput(Tile& tile) {
     ptx::WgmmaWaitAfter<0>(tile.softmax.sum[0] + tile.softmax.sum[1], shared_.Q(0));
     ptx::PinRegisters(tile.o);

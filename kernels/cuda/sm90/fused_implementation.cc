@@ -20,8 +20,8 @@ using LaunchFunction = cudaError_t (*)(const AttentionParams&, int, const Worksp
 struct Specialisation {
   std::int64_t head_dim;
   std::int64_t head_dim_v;
-  TileShape shapes[6];          // [ScoreKind]
-  LaunchFunction launch[2][6];  // [bfloat16][ScoreKind]
+  TileShape shapes[kScoreKinds];          // [ScoreKind]
+  LaunchFunction launch[2][kScoreKinds];  // [bfloat16][ScoreKind]
 };
 
 template <int kHeadDim, int kHeadDimV>

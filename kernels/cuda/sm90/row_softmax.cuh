@@ -6,8 +6,8 @@
 
 namespace attnd::cuda::sm90 {
 
-// Weights are at most 2^15, which float16 holds: a maximum moves when a block exceeds it by more
-// than that and the unit's headroom, in units of log2.
+// Weights are at most about 2^15, which float16 holds: a maximum moves when a block exceeds it by
+// more than that and the unit's headroom, in units of log2.
 inline constexpr float kLargestExponent = 15.0f;
 
 // The four lanes of a quad share two rows. `max` is what their exponents are measured from (-inf
@@ -32,7 +32,8 @@ struct RowSoftmax {
   }
 
   // RaiseMax of both rows, but that a maximum stays where it is in a block that exceeds it by
-  // little. Whether any row of the warp was corrected; the factors of the others are 1.
+  // little. Whether any row of the warp was corrected; the factors of the others are 1, or 0 for
+  // those that have seen nothing.
   template <int kCount, typename Unit>
   __device__ __forceinline__ bool RaiseIfFar(const float (&scores)[kCount], Unit unit,
                                              float (&correction)[2]) {

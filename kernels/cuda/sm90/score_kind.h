@@ -16,6 +16,7 @@ enum class ScoreKind {
   kFinished,  // other options without a mask: it takes finished scores
   kFinishedMasked,  // any options: finished scores, those that the mask hides as -inf
 };
+inline constexpr int kScoreKinds = 6;
 
 // Whether CappedUnit's coefficients, up to softcap * (softmax_scale / softcap)^9, and the squares
 // of products that it takes are well within float32. Under a positive scale products order like
@@ -31,7 +32,7 @@ ATTND_HOST_DEVICE ScoreKind ScoreKindOf(const AttentionParams& p) {
   if (masked) return ScoreKind::kFinishedMasked;
   const bool alibi_alone =
       p.alibi_slopes != nullptr && p.bias.data == nullptr && !(p.softcap > 0.0f);
-  if (alibi_alone && RawScale(p)) return ScoreKind::kSloped;
+  if (alibi_alone && ScalesInsideExponent(p)) return ScoreKind::kSloped;
   const bool softcap_alone =
       p.softcap > 0.0f && p.bias.data == nullptr && p.alibi_slopes == nullptr;
   return softcap_alone && ScalesInsideTheCap(p) ? ScoreKind::kCapped : ScoreKind::kFinished;

@@ -81,7 +81,7 @@ class Slope {
 
  private:
   static constexpr float kMost = std::numeric_limits<float>::max();
-  // Up to here step * column stays under 2^12, and takes 2^-12 of a product at most.
+  // Up to here step * column stays under 2^12, and its rounding under 2^-12 of a unit of products.
   static constexpr float kSteep = 32.0f;
   // In units of log2; products may come to as much again.
   static constexpr float kLargest = 0x1p27f;

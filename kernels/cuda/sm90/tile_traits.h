@@ -16,6 +16,11 @@ namespace attnd::cuda::sm90 {
 template <DataType kElement, int kQkDim, int kVDim, int kNumConsumers, int kKeys, int kNumQStages,
           int kNumStages, bool kTakesTurns, ScoreKind kKind>
 struct TileTraits {
+  // The same tiles for another kind of scores.
+  template <ScoreKind kOther>
+  using For = TileTraits<kElement, kQkDim, kVDim, kNumConsumers, kKeys, kNumQStages, kNumStages,
+                         kTakesTurns, kOther>;
+
   static constexpr DataType kDtype = kElement;
   static constexpr int kHeadDim = kQkDim;
   static constexpr int kHeadDimV = kVDim;
@@ -49,13 +54,15 @@ struct TileTraits {
   // to move. float16 has no room below: it would lose bits of small weights.
   static constexpr int kHeadroom = kGuessesMaxima && kElement == DataType::kBFloat16 ? 15 : 0;
   // A head wider than 128 leaves its output multiplication long enough to hide the exponentials,
-  // and its score product long enough to hide the rescaling of O.
+  // and its score product long enough to hide the rescaling of O. Where maxima are guessed there is
+  // no rescaling to hide, and row by row nothing to gain.
   static constexpr bool kLongOutput = kVDim > 128 && !kGuessesMaxima;
   // Blocks that all rows see whole have a loop of their own. (Measured: +1 to 2 % where the loop
-  // then is short; -3 % at 256.)
+  // then is short; -3 % at 256 before maxima were guessed.)
   static constexpr bool kWholeBlocksApart = !kFinishes && !kLongOutput;
-  // The maximum of a thread's first row is found before that of its second. (Measured: +1 % on long
-  // rows at 128, +3 to 4 % at 96, -1 % at 64.)
+  // The maximum of a thread's first row is found before that of its second, where maxima are waited
+  // for. (Measured before they were guessed: +1 % on long rows at 128, +3 to 4 % at 96, -1 %
+  // at 64.)
   static constexpr bool kMaximaInTurn = kQkDim > 64;
 
   // Results go through shared memory where it has room for them. Where it holds two q tiles it has;
@@ -134,17 +141,20 @@ struct BiasAlone : Traits {
 // v stages, ping-pong.
 template <DataType kDtype, int kHeadDim, int kHeadDimV, ScoreKind kScoreKind>
 struct ChooseTraits;
+// Softcap and ALiBi leave raw products raw, and take the tiles of problems without.
+template <DataType kDtype, int kHeadDim, int kHeadDimV>
+struct ChooseTraits<kDtype, kHeadDim, kHeadDimV, ScoreKind::kCapped> {
+  using Raw = typename ChooseTraits<kDtype, kHeadDim, kHeadDimV, ScoreKind::kRaw>::Type;
+  using Type = typename Raw::template For<ScoreKind::kCapped>;
+};
+template <DataType kDtype, int kHeadDim, int kHeadDimV>
+struct ChooseTraits<kDtype, kHeadDim, kHeadDimV, ScoreKind::kSloped> {
+  using Raw = typename ChooseTraits<kDtype, kHeadDim, kHeadDimV, ScoreKind::kRaw>::Type;
+  using Type = typename Raw::template For<ScoreKind::kSloped>;
+};
 template <DataType kDtype>
 struct ChooseTraits<kDtype, 64, 64, ScoreKind::kRaw> {
   using Type = TileTraits<kDtype, 64, 64, 3, 128, 2, 2, true, ScoreKind::kRaw>;
-};
-template <DataType kDtype>
-struct ChooseTraits<kDtype, 64, 64, ScoreKind::kSloped> {
-  using Type = TileTraits<kDtype, 64, 64, 3, 128, 2, 2, true, ScoreKind::kSloped>;
-};
-template <DataType kDtype>
-struct ChooseTraits<kDtype, 64, 64, ScoreKind::kCapped> {
-  using Type = TileTraits<kDtype, 64, 64, 3, 128, 2, 2, true, ScoreKind::kCapped>;
 };
 template <DataType kDtype>
 struct ChooseTraits<kDtype, 64, 64, ScoreKind::kMasked> {
@@ -163,14 +173,6 @@ struct ChooseTraits<kDtype, 96, 96, ScoreKind::kRaw> {
   using Type = TileTraits<kDtype, 96, 96, 2, 128, 2, 2, true, ScoreKind::kRaw>;
 };
 template <DataType kDtype>
-struct ChooseTraits<kDtype, 96, 96, ScoreKind::kSloped> {
-  using Type = TileTraits<kDtype, 96, 96, 2, 128, 2, 2, true, ScoreKind::kSloped>;
-};
-template <DataType kDtype>
-struct ChooseTraits<kDtype, 96, 96, ScoreKind::kCapped> {
-  using Type = TileTraits<kDtype, 96, 96, 2, 128, 2, 2, true, ScoreKind::kCapped>;
-};
-template <DataType kDtype>
 struct ChooseTraits<kDtype, 96, 96, ScoreKind::kMasked> {
   using Type = TileTraits<kDtype, 96, 96, 2, 128, 2, 2, true, ScoreKind::kMasked>;
 };
@@ -185,14 +187,6 @@ struct ChooseTraits<kDtype, 96, 96, ScoreKind::kFinishedMasked> {
 template <DataType kDtype>
 struct ChooseTraits<kDtype, 128, 128, ScoreKind::kRaw> {
   using Type = TileTraits<kDtype, 128, 128, 2, 128, 2, 2, true, ScoreKind::kRaw>;
-};
-template <DataType kDtype>
-struct ChooseTraits<kDtype, 128, 128, ScoreKind::kSloped> {
-  using Type = TileTraits<kDtype, 128, 128, 2, 128, 2, 2, true, ScoreKind::kSloped>;
-};
-template <DataType kDtype>
-struct ChooseTraits<kDtype, 128, 128, ScoreKind::kCapped> {
-  using Type = TileTraits<kDtype, 128, 128, 2, 128, 2, 2, true, ScoreKind::kCapped>;
 };
 template <DataType kDtype>
 struct ChooseTraits<kDtype, 128, 128, ScoreKind::kMasked> {
@@ -211,14 +205,6 @@ struct ChooseTraits<kDtype, 192, 128, ScoreKind::kRaw> {
   using Type = TileTraits<kDtype, 192, 128, 2, 128, 1, 2, true, ScoreKind::kRaw>;
 };
 template <DataType kDtype>
-struct ChooseTraits<kDtype, 192, 128, ScoreKind::kSloped> {
-  using Type = TileTraits<kDtype, 192, 128, 2, 128, 1, 2, true, ScoreKind::kSloped>;
-};
-template <DataType kDtype>
-struct ChooseTraits<kDtype, 192, 128, ScoreKind::kCapped> {
-  using Type = TileTraits<kDtype, 192, 128, 2, 128, 1, 2, true, ScoreKind::kCapped>;
-};
-template <DataType kDtype>
 struct ChooseTraits<kDtype, 192, 128, ScoreKind::kMasked> {
   using Type = TileTraits<kDtype, 192, 128, 2, 112, 1, 2, true, ScoreKind::kMasked>;
 };
@@ -235,14 +221,6 @@ struct ChooseTraits<kDtype, 192, 192, ScoreKind::kRaw> {
   using Type = TileTraits<kDtype, 192, 192, 2, 112, 1, 2, true, ScoreKind::kRaw>;
 };
 template <DataType kDtype>
-struct ChooseTraits<kDtype, 192, 192, ScoreKind::kSloped> {
-  using Type = TileTraits<kDtype, 192, 192, 2, 112, 1, 2, true, ScoreKind::kSloped>;
-};
-template <DataType kDtype>
-struct ChooseTraits<kDtype, 192, 192, ScoreKind::kCapped> {
-  using Type = TileTraits<kDtype, 192, 192, 2, 112, 1, 2, true, ScoreKind::kCapped>;
-};
-template <DataType kDtype>
 struct ChooseTraits<kDtype, 192, 192, ScoreKind::kMasked> {
   using Type = TileTraits<kDtype, 192, 192, 2, 96, 1, 2, true, ScoreKind::kMasked>;
 };
@@ -257,14 +235,6 @@ struct ChooseTraits<kDtype, 192, 192, ScoreKind::kFinishedMasked> {
 template <DataType kDtype>
 struct ChooseTraits<kDtype, 256, 256, ScoreKind::kRaw> {
   using Type = TileTraits<kDtype, 256, 256, 2, 80, 1, 2, false, ScoreKind::kRaw>;
-};
-template <DataType kDtype>
-struct ChooseTraits<kDtype, 256, 256, ScoreKind::kSloped> {
-  using Type = TileTraits<kDtype, 256, 256, 2, 80, 1, 2, false, ScoreKind::kSloped>;
-};
-template <DataType kDtype>
-struct ChooseTraits<kDtype, 256, 256, ScoreKind::kCapped> {
-  using Type = TileTraits<kDtype, 256, 256, 2, 80, 1, 2, false, ScoreKind::kCapped>;
 };
 template <DataType kDtype>
 struct ChooseTraits<kDtype, 256, 256, ScoreKind::kMasked> {
