@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <utility>
 
 #include "tests/gpu/sm90_fixture.h"
 
@@ -47,14 +48,21 @@ ProblemSpec RisingSpec(int head_dim, int head_dim_v) {
   return spec;
 }
 
+// Mask and bias: each combination has kernels of its own.
+constexpr std::pair<ScoreArray, ScoreArray> kArrays[] = {{ScoreArray::kNone, ScoreArray::kNone},
+                                                         {ScoreArray::kPerRow, ScoreArray::kNone},
+                                                         {ScoreArray::kNone, ScoreArray::kFull},
+                                                         {ScoreArray::kPerRow, ScoreArray::kFull}};
+
 TEST_F(Sm90MaximaTest, RowsThatRiseAgreeWithFloat64) {
   for (const auto& [head_dim, head_dim_v] : kSm90Widths) {
     for (DataType dtype : {DataType::kFloat16, DataType::kBFloat16}) {
       for (float rise : {-20.0f, 1.0f, 9.0f, 14.0f, 16.0f, 29.0f, 31.0f, 60.0f, 300.0f}) {
-        for (ScoreArray mask : {ScoreArray::kNone, ScoreArray::kPerRow}) {
+        for (const auto& [mask, bias] : kArrays) {
           ProblemSpec spec = RisingSpec(head_dim, head_dim_v);
           spec.dtype = dtype;
           spec.mask = mask;
+          spec.bias = bias;
           spec.sinks = mask != ScoreArray::kNone;
           Problem problem = RisingProblem(spec, rise);
           const ExpectedResult expected = ComputeExpected(problem);

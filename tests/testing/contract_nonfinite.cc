@@ -3,6 +3,8 @@
 
 #include <cmath>
 #include <limits>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -33,10 +35,15 @@ ProblemSpec Spec(DataType dtype) {
 void AddForAllTypes(std::vector<ContractCase>& cases, const std::string& name,
                     const std::function<void(ProblemSpec&)>& describe,
                     const std::function<void(Problem&)>& plant) {
-  for (DataType dtype : {DataType::kFloat32, DataType::kFloat16, DataType::kBFloat16}) {
+  for (const auto& [dtype, head_dim, suffix] :
+       {std::tuple(DataType::kFloat32, 32, ""), std::tuple(DataType::kFloat16, 32, ""),
+        std::tuple(DataType::kBFloat16, 32, ""),
+        std::tuple(DataType::kFloat16, 128, "_head_dim_128"),
+        std::tuple(DataType::kBFloat16, 128, "_head_dim_128")}) {
     ProblemSpec spec = Spec(dtype);
+    spec.head_dim = head_dim;
     describe(spec);
-    cases.push_back({absl::StrCat(name, "_", std::string(NameOf(dtype))),
+    cases.push_back({absl::StrCat(name, "_", std::string(NameOf(dtype)), suffix),
                      [spec, plant, expected = LazyExpected()](KernelRunner& runner) mutable {
                        Problem problem(spec);
                        plant(problem);
@@ -187,25 +194,30 @@ void ExpectNonfiniteInTheSameRows(Problem& problem, const ExpectedResult& expect
 
 void AddInfinityCases(std::vector<ContractCase>& cases) {
   for (DataType dtype : {DataType::kFloat32, DataType::kFloat16, DataType::kBFloat16}) {
-    for (float value : {kInfinity, -kInfinity}) {
+    for (const auto& [value, head_dim] : {std::pair(kInfinity, 32), std::pair(-kInfinity, 32),
+                                          std::pair(kInfinity, 128), std::pair(-kInfinity, 128)}) {
       ProblemSpec spec = Spec(dtype);
+      spec.head_dim = head_dim;
       spec.causal = true;
       const std::string suffix =
-          absl::StrCat(value > 0 ? "Plus" : "Minus", "Infinity_", std::string(NameOf(dtype)));
-      cases.push_back({absl::StrCat("Key", suffix),
-                       [spec, value, expected = LazyExpected()](KernelRunner& runner) mutable {
-                         Problem problem(spec);
-                         problem.SetK(1, 100, 1, 5, value);
-                         if (!RunOrSkip(runner, problem)) return;
-                         ExpectNonfiniteInTheSameRows(problem, expected.Of(problem));
-                       }});
-      cases.push_back({absl::StrCat("Query", suffix),
-                       [spec, value, expected = LazyExpected()](KernelRunner& runner) mutable {
-                         Problem problem(spec);
-                         problem.SetQ(1, 30, 1, 5, value);
-                         if (!RunOrSkip(runner, problem)) return;
-                         ExpectNonfiniteInTheSameRows(problem, expected.Of(problem));
-                       }});
+          absl::StrCat(value > 0 ? "Plus" : "Minus", "Infinity_", std::string(NameOf(dtype)),
+                       head_dim == 32 ? "" : "_head_dim_128");
+      cases.push_back(
+          {absl::StrCat("Key", suffix),
+           [spec, value = value, expected = LazyExpected()](KernelRunner& runner) mutable {
+             Problem problem(spec);
+             problem.SetK(1, 100, 1, 5, value);
+             if (!RunOrSkip(runner, problem)) return;
+             ExpectNonfiniteInTheSameRows(problem, expected.Of(problem));
+           }});
+      cases.push_back(
+          {absl::StrCat("Query", suffix),
+           [spec, value = value, expected = LazyExpected()](KernelRunner& runner) mutable {
+             Problem problem(spec);
+             problem.SetQ(1, 30, 1, 5, value);
+             if (!RunOrSkip(runner, problem)) return;
+             ExpectNonfiniteInTheSameRows(problem, expected.Of(problem));
+           }});
     }
   }
 }

@@ -6,9 +6,11 @@
 // allowed error is used; only lse differs, and is exact.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -109,9 +111,11 @@ std::vector<ProblemSpec> BiasedSpecs() {
   ProblemSpec causal = Spec("Causal", 150, 140);
   causal.num_heads = 2;
   causal.causal = true;
+  ProblemSpec wide = Spec("Wide", 70, 400);
+  wide.head_dim = 128;
   std::vector<ProblemSpec> specs;
   for (ProblemSpec spec :
-       {Spec("Dense", 70, 150), causal, PaddedSpec("Padded"), PackedSpec("Packed")}) {
+       {Spec("Dense", 70, 150), wide, causal, PaddedSpec("Padded"), PackedSpec("Packed")}) {
     spec.bias = ScoreArray::kFull;
     for (DataType dtype : {DataType::kFloat32, DataType::kFloat16, DataType::kBFloat16}) {
       spec.dtype = dtype;
@@ -198,7 +202,8 @@ void CheckRawScores(KernelRunner& runner, ProblemSpec spec) {
   constexpr float kScale = 16.0f;
   constexpr float kTopLead = 8.0f;
   constexpr std::int64_t kTopKey = 200;
-  constexpr double kScore = kScale * 63.0 * 256.0 * 394.0;
+  const float of_key = 394.0f * 64.0f / static_cast<float>(spec.head_dim);
+  const double score = kScale * static_cast<double>(spec.head_dim - 1) * 256.0 * of_key;
   ProblemSpec twin_spec = spec;
   twin_spec.bias = ScoreArray::kColumnsOnly;
   spec.softmax_scale = kScale;
@@ -212,7 +217,7 @@ void CheckRawScores(KernelRunner& runner, ProblemSpec spec) {
   }
   for (std::int64_t key = 0; key < spec.seqlen_k; ++key) {
     const bool top = key == kTopKey;
-    SetKeyRow(problem, key, 394.0f);
+    SetKeyRow(problem, key, of_key);
     problem.SetK(0, key, 0, 0, top ? 1.0f : 0.0f);
     twin.SetBias(0, 0, 0, key, top ? kTopLead : 0.0f);
     for (std::int64_t d = 0; d < spec.head_dim; ++d) {
@@ -222,7 +227,7 @@ void CheckRawScores(KernelRunner& runner, ProblemSpec spec) {
     }
   }
   ExpectedResult expected = ComputeExpected(twin);
-  for (double& lse : expected.lse) lse += kScore;
+  for (double& lse : expected.lse) lse += score;
   expected.allowed_lse = 8.0;  // a unit in the last place of a float32 of this size
   if (!RunOrSkip(runner, problem)) return;
   EXPECT_TRUE(ResultsMatch(problem, expected));
@@ -248,6 +253,56 @@ void CheckAlibi(KernelRunner& runner, ProblemSpec spec) {
   EXPECT_TRUE(ResultsMatch(problem, expected));
 }
 
+// Rows of which most lie before the first key. Each attends to one key: the nearest, or under a
+// negative slope the farthest.
+void CheckAlibiFarFromAllKeys(KernelRunner& runner, ProblemSpec spec, float slope) {
+  ProblemSpec twin_spec = spec;
+  twin_spec.mask = ScoreArray::kFull;
+  spec.alibi = Slopes::kPerHead;
+  Problem problem(spec);
+  Problem twin(twin_spec);
+  problem.SetAlibiSlope(0, slope);
+  const auto position = [&](std::int64_t row) { return row + spec.seqlen_k - spec.seqlen_q; };
+  const auto key_of = [&](std::int64_t row) {
+    const std::int64_t nearest = std::max<std::int64_t>(position(row), 0);
+    const bool to_the_right = 2 * position(row) < spec.seqlen_k - 1;
+    return slope > 0.0f ? nearest : to_the_right ? spec.seqlen_k - 1 : 0;
+  };
+  for (std::int64_t row = 0; row < spec.seqlen_q; ++row) {
+    for (std::int64_t key = 0; key < spec.seqlen_k; ++key) {
+      twin.SetMask(0, 0, row, key, key == key_of(row));
+    }
+  }
+  ExpectedResult expected = ComputeExpected(twin);
+  for (std::int64_t row = 0; row < spec.seqlen_q; ++row) {
+    const double distance = static_cast<double>(std::abs(position(row) - key_of(row)));
+    expected.lse[row] -= static_cast<double>(slope) * distance;
+    expected.allowed_lse = std::max(expected.allowed_lse, std::abs(expected.lse[row]) * 0x1p-22);
+  }
+  if (!RunOrSkip(runner, problem)) return;
+  EXPECT_TRUE(ResultsMatch(problem, expected));
+}
+
+// Slopes that the Hopper kernel takes off products key by key, and as steps from one to the next.
+void AddAlibiFarFromAllKeys(std::vector<ContractCase>& cases, DataType dtype) {
+  for (int head_dim : {64, 128, 256}) {
+    ProblemSpec spec = Spec("", 300, 100);
+    spec.dtype = dtype;
+    spec.head_dim = head_dim;
+    spec.amplitude = 0.25f;
+    for (const auto& [name, scale, slope] :
+         {std::tuple("SlopeOf64", 0.1f, 64.0f), std::tuple("SlopeOfMinus64", 0.1f, -64.0f),
+          std::tuple("SlopeOf1e9", 0.1f, 1e9f), std::tuple("GentleSlope", 4.0f, 64.0f),
+          std::tuple("GentleSlopeBelowZero", 4.0f, -64.0f)}) {
+      spec.softmax_scale = scale;
+      cases.push_back(
+          {absl::StrCat("AlibiFarFromAllKeys_", name, "_head_dim_", head_dim, "_",
+                        std::string(NameOf(dtype))),
+           [spec, slope](KernelRunner& runner) { CheckAlibiFarFromAllKeys(runner, spec, slope); }});
+    }
+  }
+}
+
 void AddOtherSources(std::vector<ContractCase>& cases) {
   for (DataType dtype : {DataType::kFloat32, DataType::kFloat16, DataType::kBFloat16}) {
     const std::string suffix = absl::StrCat("_", std::string(NameOf(dtype)));
@@ -269,8 +324,12 @@ void AddOtherSources(std::vector<ContractCase>& cases) {
     four_blocks.dtype = dtype;
     cases.push_back({absl::StrCat("RawScoresOf1e8", suffix),
                      [four_blocks](KernelRunner& runner) { CheckRawScores(runner, four_blocks); }});
+    four_blocks.head_dim = 128;
+    cases.push_back({absl::StrCat("RawScoresOf1e8_head_dim_128", suffix),
+                     [four_blocks](KernelRunner& runner) { CheckRawScores(runner, four_blocks); }});
     cases.push_back({absl::StrCat("AlibiSlopeOf2To120", suffix),
                      [one_head](KernelRunner& runner) { CheckAlibi(runner, one_head); }});
+    AddAlibiFarFromAllKeys(cases, dtype);
   }
 }
 
