@@ -475,7 +475,7 @@ class Consumer {
     static_assert(kBlockN / 4 <= 32);
 #pragma unroll
     for (int i = 0; i < kBlockN / 4; ++i) {
-      float& score = scores[i / 2 * 4 + 2 * r + i % 2];
+      float& score = scores[PlaceInRow(r, i)];
       score = (hidden >> i & 1) != 0 ? NegativeInfinity() : score;
     }
   }

@@ -6,6 +6,11 @@
 
 namespace attnd::cuda::sm90 {
 
+// The place among a thread's scores of its score i of row r: accumulators hold two of each in turn.
+__device__ __forceinline__ constexpr int PlaceInRow(int r, int i) {
+  return i / 2 * 4 + 2 * r + i % 2;
+}
+
 // Weights are at most about 2^15, which float16 holds: a maximum moves when a block exceeds it by
 // more than that and the unit's headroom, in units of log2.
 inline constexpr float kLargestExponent = 15.0f;
@@ -117,14 +122,14 @@ struct RowSoftmax {
     const float reference = BlockReference(r, unit);
 #pragma unroll
     for (int i = 0; i < kCount / 2; ++i)
-      weights[i] = ptx::Exp2(unit.Exponent(scores[i / 2 * 4 + 2 * r + i % 2], reference));
+      weights[i] = ptx::Exp2(unit.Exponent(scores[PlaceInRow(r, i)], reference));
   }
   template <int kCount>
   __device__ __forceinline__ void Enter(int r, const float (&weights)[kCount / 2],
                                         float (&scores)[kCount]) {
 #pragma unroll
     for (int i = 0; i < kCount / 2; ++i) {
-      scores[i / 2 * 4 + 2 * r + i % 2] = weights[i];
+      scores[PlaceInRow(r, i)] = weights[i];
       sum[r] += weights[i];
     }
   }

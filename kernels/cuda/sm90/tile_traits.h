@@ -45,9 +45,10 @@ struct TileTraits {
   // tile before are stored.
   static constexpr bool kJoinTiles = kNumQStages > 1;
   // Weights are worked out before the maxima of their block are known (Consumer::WeighByGuess).
-  // (Measured: +5 to 9 % on long rows of plain attention, 5 to 10 % less time under masks, 5 %
-  // under a bias. With softcap or ALiBi slower; at 64, where three warpgroups leave no gap to fill,
-  // -2 %; at 256 +2 to 6 % on full rows, +3 to -4 % on causal ones.)
+  // (Measured: +5 to 9 % on long rows of plain attention at 128; under masks 3 to 11 % less
+  // time, under a 16-bit bias 5 %. With softcap or ALiBi mostly slower; at 64, where three
+  // warpgroups leave no gap to fill, +1 to -3 %; at 256 +2 to 7 % on full rows, +5 to -4 % on
+  // causal ones.)
   static constexpr bool kGuessesMaxima =
       kKind != ScoreKind::kCapped && kKind != ScoreKind::kSloped && kQkDim > 64;
   // Weights begin so many powers of 2 under 1, and maxima may grow by as many more before one has
