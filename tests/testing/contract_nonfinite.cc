@@ -202,22 +202,17 @@ void AddInfinityCases(std::vector<ContractCase>& cases) {
       const std::string suffix =
           absl::StrCat(value > 0 ? "Plus" : "Minus", "Infinity_", std::string(NameOf(dtype)),
                        head_dim == 32 ? "" : "_head_dim_128");
-      cases.push_back(
-          {absl::StrCat("Key", suffix),
-           [spec, value = value, expected = LazyExpected()](KernelRunner& runner) mutable {
-             Problem problem(spec);
-             problem.SetK(1, 100, 1, 5, value);
-             if (!RunOrSkip(runner, problem)) return;
-             ExpectNonfiniteInTheSameRows(problem, expected.Of(problem));
-           }});
-      cases.push_back(
-          {absl::StrCat("Query", suffix),
-           [spec, value = value, expected = LazyExpected()](KernelRunner& runner) mutable {
-             Problem problem(spec);
-             problem.SetQ(1, 30, 1, 5, value);
-             if (!RunOrSkip(runner, problem)) return;
-             ExpectNonfiniteInTheSameRows(problem, expected.Of(problem));
-           }});
+      const auto add = [&](const char* where, const std::function<void(Problem&)>& plant) {
+        cases.push_back({absl::StrCat(where, suffix),
+                         [spec, plant, expected = LazyExpected()](KernelRunner& runner) mutable {
+                           Problem problem(spec);
+                           plant(problem);
+                           if (!RunOrSkip(runner, problem)) return;
+                           ExpectNonfiniteInTheSameRows(problem, expected.Of(problem));
+                         }});
+      };
+      add("Key", [value = value](Problem& problem) { problem.SetK(1, 100, 1, 5, value); });
+      add("Query", [value = value](Problem& problem) { problem.SetQ(1, 30, 1, 5, value); });
     }
   }
 }
