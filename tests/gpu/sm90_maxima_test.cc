@@ -10,8 +10,6 @@
 namespace attnd::testing {
 namespace {
 
-using Sm90MaximaTest = Sm90Test;
-
 constexpr int kRisingKeys = 100;  // about a block, from whose end on keys are walked to the left
 
 // Scores of `row` are larger by about `rise`, in units of log2, for every kRisingKeys keys that lie
@@ -48,6 +46,23 @@ ProblemSpec RisingSpec(int head_dim, int head_dim_v) {
   return spec;
 }
 
+class Sm90MaximaTest : public Sm90Test {
+ protected:
+  void ExpectRisingRowChangesNoOther(const ProblemSpec& spec, float rise) {
+    constexpr int kRisingRow = 37;
+    Problem plain = RisingProblem(spec, rise);
+    Problem rising = RisingProblem(spec, rise);
+    SetRise(rising, kRisingRow, 40.0f);
+    ASSERT_TRUE(Runs(kernel_, device_, plain));
+    ASSERT_TRUE(Runs(kernel_, device_, rising));
+    for (int row = 0; row < spec.seqlen_q; ++row) {
+      EXPECT_EQ(plain.Lse(0, 1, row) == rising.Lse(0, 1, row), row != kRisingRow) << "row " << row;
+      for (int d = 0; d < spec.head_dim_v && row != kRisingRow; ++d)
+        ASSERT_EQ(plain.Out(0, row, 1, d), rising.Out(0, row, 1, d)) << "row " << row;
+    }
+  }
+};
+
 // Mask and bias: each combination has kernels of its own.
 constexpr std::pair<ScoreArray, ScoreArray> kArrays[] = {{ScoreArray::kNone, ScoreArray::kNone},
                                                          {ScoreArray::kPerRow, ScoreArray::kNone},
@@ -57,7 +72,7 @@ constexpr std::pair<ScoreArray, ScoreArray> kArrays[] = {{ScoreArray::kNone, Sco
 TEST_F(Sm90MaximaTest, RowsThatRiseAgreeWithFloat64) {
   for (const auto& [head_dim, head_dim_v] : kSm90Widths) {
     for (DataType dtype : {DataType::kFloat16, DataType::kBFloat16}) {
-      for (float rise : {-20.0f, 1.0f, 9.0f, 14.0f, 16.0f, 29.0f, 31.0f, 60.0f, 300.0f}) {
+      for (float rise : {-20.0f, 1.0f, 9.0f, 14.0f, 16.0f, 28.0f, 32.0f, 59.0f, 62.0f, 300.0f}) {
         for (const auto& [mask, bias] : kArrays) {
           ProblemSpec spec = RisingSpec(head_dim, head_dim_v);
           spec.dtype = dtype;
@@ -75,24 +90,56 @@ TEST_F(Sm90MaximaTest, RowsThatRiseAgreeWithFloat64) {
   }
 }
 
-// A row that makes its warp correct itself leaves the bits of others alone.
-TEST_F(Sm90MaximaTest, ARowThatRisesChangesNoOtherRow) {
-  constexpr int kRisingRow = 37;
+TEST_F(Sm90MaximaTest, CappedRowsThatRiseAgreeWithFloat64) {
   for (const auto& [head_dim, head_dim_v] : kSm90Widths) {
     for (DataType dtype : {DataType::kFloat16, DataType::kBFloat16}) {
-      ProblemSpec spec = RisingSpec(head_dim, head_dim_v);
-      spec.dtype = dtype;
-      for (float rise : {2.0f, 13.0f}) {
-        Problem plain = RisingProblem(spec, rise);
-        Problem rising = RisingProblem(spec, rise);
-        SetRise(rising, kRisingRow, 40.0f);
-        ASSERT_TRUE(Runs(kernel_, device_, plain));
-        ASSERT_TRUE(Runs(kernel_, device_, rising));
-        for (int row = 0; row < spec.seqlen_q; ++row) {
-          EXPECT_EQ(plain.Lse(0, 1, row) == rising.Lse(0, 1, row), row != kRisingRow)
-              << "row " << row;
-          for (int d = 0; d < head_dim_v && row != kRisingRow; ++d)
-            ASSERT_EQ(plain.Out(0, row, 1, d), rising.Out(0, row, 1, d)) << "row " << row;
+      for (float softcap : {20.0f, 60.0f, 600.0f}) {
+        for (float rise : {-20.0f, 9.0f, 16.0f, 60.0f, 300.0f}) {
+          ProblemSpec spec = RisingSpec(head_dim, head_dim_v);
+          spec.dtype = dtype;
+          spec.softcap = softcap;
+          Problem problem = RisingProblem(spec, rise);
+          const ExpectedResult expected = ComputeExpected(problem);
+          ASSERT_TRUE(Runs(kernel_, device_, problem));
+          EXPECT_TRUE(ResultsMatch(problem, expected))
+              << "head_dim " << head_dim << ", softcap " << softcap << ", rise " << rise;
+        }
+      }
+    }
+  }
+}
+
+// Blocks that ALiBi lets rise and fall, from the right and from the left of the rows.
+TEST_F(Sm90MaximaTest, SlopedRowsThatRiseAgreeWithFloat64) {
+  for (const auto& [head_dim, head_dim_v] : kSm90Widths) {
+    for (DataType dtype : {DataType::kFloat16, DataType::kBFloat16}) {
+      for (float slope : {0.0f, 0.1f, -0.1f, 0.5f}) {
+        for (float rise : {-20.0f, 9.0f, 16.0f, 60.0f}) {
+          ProblemSpec spec = RisingSpec(head_dim, head_dim_v);
+          spec.dtype = dtype;
+          spec.alibi = Slopes::kPerHead;
+          Problem problem = RisingProblem(spec, rise);
+          problem.SetAlibiSlope(0, slope);
+          const ExpectedResult expected = ComputeExpected(problem);
+          ASSERT_TRUE(Runs(kernel_, device_, problem));
+          EXPECT_TRUE(ResultsMatch(problem, expected))
+              << "head_dim " << head_dim << ", slope " << slope << ", rise " << rise;
+        }
+      }
+    }
+  }
+}
+
+// A row that makes its warp correct itself leaves the bits of others alone.
+TEST_F(Sm90MaximaTest, ARowThatRisesChangesNoOtherRow) {
+  for (const auto& [head_dim, head_dim_v] : kSm90Widths) {
+    for (DataType dtype : {DataType::kFloat16, DataType::kBFloat16}) {
+      for (float softcap : {0.0f, 30.0f, 60.0f}) {
+        for (float rise : {2.0f, 13.0f}) {
+          ProblemSpec spec = RisingSpec(head_dim, head_dim_v);
+          spec.dtype = dtype;
+          spec.softcap = softcap;
+          ExpectRisingRowChangesNoOther(spec, rise);
         }
       }
     }

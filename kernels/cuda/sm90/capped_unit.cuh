@@ -3,6 +3,7 @@
 
 #include "kernels/cuda/ptx/math.cuh"
 #include "kernels/cuda/sm90/kernel_args.h"
+#include "kernels/cuda/sm90/largest_weight.h"
 #include "kernels/cuda/sm90/log2_units.h"
 #include "kernels/online_softmax.h"
 
@@ -16,7 +17,7 @@ namespace attnd::cuda::sm90 {
 // coefficient is positive, leaves it -inf.
 //
 // Products below -near_limit are large, too, but in a settled row they need no better: see
-// CapConstants::settles. kNear: all of a warp's products that rows see are small, but for those.
+// CapConstants. kNear: the polynomial is for all of a warp's products that rows see, but for those.
 // Every product of a row rounds alike in both kinds, so that a row does not depend on what other
 // rows hold. As the exponents of RawUnit, all use the same rounded reference.
 template <int kTerms, bool kNear>
@@ -27,7 +28,9 @@ class CappedUnit {
   static constexpr int kHeadroom = 0;
 
   __device__ __forceinline__ explicit CappedUnit(const KernelArgs& args)
-      : cap_(args.cap), last_(args.cap.coefficients[kTerms - 1]) {}
+      : cap_(args.cap),
+        last_(kTerms == 3 ? args.cap.polynomial.rest
+                          : args.cap.polynomial.coefficients[kTerms - 1]) {}
 
   // Keeps the compiler from beginning the next exponents before `weight` is there: it would begin
   // all at once, and run out of registers. A weight is finite, or NaN as the whole row is then.
@@ -39,8 +42,23 @@ class CappedUnit {
     const float capped = Capped(max);
     return capped == NegativeInfinity() ? 0.0f : capped;
   }
+  __device__ __forceinline__ float Guess(float max) const { return Polynomial(max, 0.0f); }
+  // A maximum out of reach always moves: the row may come within it.
+  __device__ __forceinline__ bool IsFar(float from, float to) const {
+    if (!cap_.Reaches(from)) return true;
+    CappedUnit of_row = *this;
+    const float reference = of_row.Reference(from);
+    return of_row.Exponent(to, reference) > LargestWeight<kHeadroom>::kExponent;
+  }
+  // What a thread's weights of a row with this maximum must add up to less than, so that no product
+  // can be out of reach above and the maximum need not move: the polynomial only rises.
+  __device__ __forceinline__ float SurelyFits(float max) const {
+    const float of_limit = ptx::Exp2(Polynomial(cap_.near_limit, -Polynomial(max, 0.0f)));
+    return cap_.Reaches(max) ? fminf(0.99f * of_limit, LargestWeight<kHeadroom>::kSurelyFits)
+                             : 0.0f;
+  }
   __device__ __forceinline__ float Exponent(float score, float reference) const {
-    const float near = __fmaf_rn(score, Slope(score), -reference);
+    const float near = Polynomial(score, -reference);
     if constexpr (kNear) return near;
     return ptx::Select(settled_ || IsNear(score), near, Far(score) - reference);
   }
@@ -59,18 +77,24 @@ class CappedUnit {
 
   // In units of log2.
   __device__ __forceinline__ float Capped(float score) const {
-    const float near = __fmul_rn(score, Slope(score));
+    const float near = Polynomial(score, 0.0f);
     if constexpr (kNear) return near;
     return ptx::Select(settled_ || IsNear(score), near, Far(score));
   }
 
-  // The capped score over the product, near 0.
-  __device__ __forceinline__ float Slope(float score) const {
-    const float square = __fmul_rn(score, score);
-    float slope = last_;
+  // The capped score near 0, in units of log2, and `more`.
+  __device__ __forceinline__ float Polynomial(float score, float more) const {
+    const CapPolynomial& p = cap_.polynomial;
+    if constexpr (kTerms == 3) {
+      const float square = __fmaf_rn(score, score, p.half);
+      return __fmaf_rn(__fmul_rn(score, p.factor), __fmaf_rn(square, square, last_), more);
+    } else {
+      const float square = __fmul_rn(score, score);
+      float slope = last_;
 #pragma unroll
-    for (int i = kTerms - 2; i >= 0; --i) slope = __fmaf_rn(slope, square, cap_.coefficients[i]);
-    return slope;
+      for (int i = kTerms - 2; i >= 0; --i) slope = __fmaf_rn(slope, square, p.coefficients[i]);
+      return __fmaf_rn(score, slope, more);
+    }
   }
 
   // tanh(y) = 1 - 2 / (e^2y + 1), of which a small y would leave only the rounding of 1.

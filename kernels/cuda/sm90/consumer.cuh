@@ -86,8 +86,8 @@ class Consumer {
   using Unit = typename ScoreUnitOf<kScoreKind, Traits::kCapTerms, Traits::kHeadroom>::Type;
   using NearUnit = CappedUnit<Traits::kCapTerms, true>;
 
-  // The tile at hand, all of it in registers. A block's scores become its weights, which `probs`
-  // holds as the output product takes them; `correction` is the factor that `o` needs before it.
+  // The tile at hand, all of it in registers. `probs` are a block's weights as the output product
+  // takes them; `correction` is the factor that `o` needs before it where a maximum has moved.
   struct Tile {
     int block_begin;
     GroupBlocks blocks;
@@ -96,6 +96,7 @@ class Consumer {
     std::uint32_t probs[kBlockN / 4];
     float o[kHeadDimV / 2];
     float correction[2];
+    float fits[2];  // kCapped: CappedUnit::SurelyFits of the maxima
     BlockWalk<Traits> walk;
     Slope<Traits> slope;  // kSloped
     float shifts[2];      // kSloped: of the block at hand
@@ -117,8 +118,7 @@ class Consumer {
     FreeK();
     if (block == tile.block_begin) FreeQ();
     FinishScores<true>(block, tile);
-    WeighRowByRow<true>(block, tile);
-    PackProbs(tile);
+    WeighFirstBlock(block, tile);
     if (args_.clear_v_tail) ClearTail();
     SkipValues();
 
@@ -127,7 +127,6 @@ class Consumer {
     // most: a loop of their own keeps its instructions together.
     if constexpr (Traits::kMasks) {
       AbsorbWalkedBlocks(tile);
-      if constexpr (Traits::kLongOutput) Rescale(tile);
       return;
     }
     --block;
@@ -143,13 +142,14 @@ class Consumer {
     } else {
       for (; block >= tile.block_begin; --block) AbsorbBlock<true>(block, tile);
     }
-    if constexpr (Traits::kLongOutput) Rescale(tile);
   }
 
-  // The blocks from `block` on, under ALiBi.
+  // The blocks from `block` on, under ALiBi: those on one side that cannot raise a maximum by much,
+  // and others.
   __device__ __forceinline__ void AbsorbSlopedBlocks(int block, Tile& tile) {
     for (; block >= tile.block_begin; --block) {
-      if (tile.slope.OnOneSide(64 * group_, block) && !IsCut(block, tile)) {
+      if (tile.slope.OnOneSide(64 * group_, block) && tile.slope.Falls(64 * group_, block) &&
+          !IsCut(block, tile)) {
         AbsorbBlock<false>(block, tile);
       } else {
         AbsorbBlock<true>(block, tile);
@@ -177,20 +177,10 @@ class Consumer {
   __device__ __forceinline__ void AbsorbBlock(int block, Tile& tile) {
     MultiplyBlock(block, tile);
     FinishScores<kCut>(block, tile);
-    if constexpr (Traits::kLongOutput) {
-      WeighRowByRow<kCut>(block, tile);
-      AwaitOutput(tile);
-      PackProbs(tile);
-    } else if constexpr (kScoreKind == ScoreKind::kCapped) {
-      const bool near = RaiseMaximaOfProducts<kCut>(block, tile);
-      AwaitOutput(tile);
-      WithCappedUnit(near, [&](const auto& unit) { WeighTogether(unit, tile); });
-    } else if constexpr (Traits::kGuessesMaxima) {
-      WeighByGuess(tile);
+    if constexpr (kScoreKind == ScoreKind::kSloped && kCut) {
+      WeighByMaxima(tile);
     } else {
-      RaiseMaxima(tile);
-      AwaitOutput(tile);
-      WeighTogether(BlockUnit(tile), tile);
+      WeighByGuess<kCut>(block, tile);
     }
   }
 
@@ -200,7 +190,6 @@ class Consumer {
     ptx::MbarrierWait(shared_.KFull(k_.stage()), k_.parity());
     AwaitTurn();
     MultiplyScores(tile.scores);
-    if constexpr (Traits::kLongOutput) Rescale(tile);
     MultiplyOutput(tile.probs, tile.o);
     GiveTurn();
     ptx::WgmmaWait<1>();
@@ -209,36 +198,48 @@ class Consumer {
     if (block == tile.block_begin) FreeQ();
   }
 
-  // The block's weights in `scores`, and the corrections. For a block without an output product
-  // before it, or with one that takes longer than this.
-  template <bool kCut>
-  __device__ __forceinline__ void WeighRowByRow(int block, Tile& tile) {
+  // The weights of a tile's first block, which has no output product before it.
+  __device__ __forceinline__ void WeighFirstBlock(int block, Tile& tile) {
+    tile.softmax.Raise(tile.scores, BlockUnit(tile), tile.correction);
     if constexpr (kScoreKind == ScoreKind::kCapped) {
-      const bool near = RaiseMaximaOfProducts<kCut>(block, tile);
-      WithCappedUnit(near, [&](const auto& unit) {
-        tile.softmax.Exponentiate(0, tile.scores, unit);
-        tile.softmax.Exponentiate(1, tile.scores, unit);
-      });
-    } else {
-      const auto unit = BlockUnit(tile);
-#pragma unroll
-      for (int r = 0; r < 2; ++r) {
-        tile.softmax.RaiseMax(r, tile.scores, unit, tile.correction);
-        tile.softmax.Exponentiate(r, tile.scores, unit);
+      if (!IsSettled(tile) && !IsCut(block, tile)) {
+        MakeFinite(tile.scores);
+        tile.softmax.Raise(tile.scores, BlockUnit(tile), tile.correction);
       }
     }
+    Weigh(tile, tile.softmax.sum);
+    RememberFits(tile);
   }
 
-  // The maxima and corrections. The second row's maximum waits for the first's: found together,
-  // both would be known late, and the special-function unit, which is the last to finish, would
-  // start late.
-  __device__ __forceinline__ void RaiseMaxima(Tile& tile) {
-    RowSoftmax& softmax = tile.softmax;
-    const auto unit = BlockUnit(tile);
-    softmax.RaiseMax(0, tile.scores, unit, tile.correction);
-    if constexpr (Traits::kMaximaInTurn)
-      softmax.max[1] = ptx::After(softmax.max[1], softmax.max[0]);
-    softmax.RaiseMax(1, tile.scores, unit, tile.correction);
+  // The weights of a block, worked out before anybody has looked at its scores: as a rule they
+  // hardly exceed the maxima so far, no maximum moves, and nothing is rescaled. What the weights
+  // add up to tells; where it is too much, the block is weighed once more.
+  template <bool kCut>
+  __device__ __forceinline__ void WeighByGuess(int block, Tile& tile) {
+    float sums[2];
+    GuessWeights(tile, sums);
+    if (!__all_sync(0xffffffff, Fits<kCut>(sums, tile))) {
+      if constexpr (kScoreKind == ScoreKind::kCapped) {
+        if (!kCut || !IsCut(block, tile)) MakeFinite(tile.scores);
+      }
+      const bool raised = tile.softmax.RaiseWhereFar(tile.scores, BlockUnit(tile), tile.correction);
+      Weigh(tile, sums);
+      if (raised) Rescale(tile);
+      RememberFits(tile);
+    }
+    tile.softmax.sum[0] += sums[0];
+    tile.softmax.sum[1] += sums[1];
+  }
+
+  // The same for a block that is likely to raise maxima: it is looked at first.
+  __device__ __forceinline__ void WeighByMaxima(Tile& tile) {
+    float sums[2];
+    tile.softmax.Raise(tile.scores, BlockUnit(tile), tile.correction);
+    AwaitOutput(tile.softmax.sum[0] + tile.softmax.sum[1], tile);
+    Weigh(tile, sums);
+    Rescale(tile);
+    tile.softmax.sum[0] += sums[0];
+    tile.softmax.sum[1] += sums[1];
   }
 
   // The unit of the block's scores, and of the maxima of the tile.
@@ -250,71 +251,95 @@ class Consumer {
     }
   }
 
-  // Then the block's weights in `probs`, and `o` rescaled. The output product ends about when the
-  // maximum is known. With o at hand from there on, the rescaling of o and the packing of weights
-  // run in the shadow of the exponentials.
-  template <typename AnyUnit>
-  static __device__ __forceinline__ void WeighTogether(const AnyUnit& unit, Tile& tile) {
-    tile.softmax.Exponentiate(0, tile.scores, unit);
-    tile.softmax.Exponentiate(1, tile.scores, unit);
-    PackProbs(tile);
-    Rescale(tile);
-  }
-
-  // All of that for a block whose maxima hardly exceed those before it, as most do: the first row's
-  // weights need not wait for them, and nothing is rescaled. Where one does, that row is weighed
-  // again.
-  __device__ __forceinline__ void WeighByGuess(Tile& tile) {
-    RowSoftmax& softmax = tile.softmax;
-    const auto unit = BlockUnit(tile);
-    float weights[kBlockN / 4];
-    softmax.Weigh(0, tile.scores, unit, weights);
-    const bool corrected = softmax.RaiseIfFar(tile.scores, unit, tile.correction);
-    if (corrected) softmax.Weigh(0, tile.scores, unit, weights);
-    AwaitOutput(tile);
-    softmax.Enter(0, weights, tile.scores);
-    softmax.Exponentiate(1, tile.scores, unit);
-    PackProbs(tile);
-    if (corrected) Rescale(tile);
-  }
-
-  // With a softcap: the maxima and corrections, and whether NearUnit will do for the exponents of
-  // this warp. Most blocks of most warps need no other look at the products than the one for the
-  // maxima.
-  template <bool kCut>
-  __device__ __forceinline__ bool RaiseMaximaOfProducts(int block, Tile& tile) {
-    RowSoftmax& softmax = tile.softmax;
-    const float old_max[2] = {softmax.max[0], softmax.max[1]};
-    const float own[2] = {softmax.OwnMax(0, tile.scores), softmax.OwnMax(1, tile.scores)};
-    bool near =
-        args_.cap.settles && __all_sync(0xffffffff, fmaxf(own[0], own[1]) < args_.cap.near_limit &&
-                                                        fminf(old_max[0], old_max[1]) >= 0.0f);
-    softmax.max[0] = softmax.MaxAcrossQuad(own[0]);
-    softmax.max[1] = softmax.MaxAcrossQuad(own[1]);
-    if (!near) near = LookAtProducts(kCut && IsCut(block, tile), old_max, tile);
-    WithCappedUnit(near, [&](const auto& unit) {
-      softmax.Correct(0, old_max[0], unit, tile.correction);
-      softmax.Correct(1, old_max[1], unit, tile.correction);
-    });
-    return near;
-  }
-
-  // Calls `work` with the unit for the exponents of the block at hand. A warp takes its branch
-  // alone: nothing in `work` may concern the warpgroup, as products and the waits for them do.
-  template <typename Work>
-  __device__ __forceinline__ void WithCappedUnit(bool near, Work work) const {
-    if (near) {
-      work(NearUnit(args_));
+  // `probs` and sums of the block, by the maxima as they are, which count the block.
+  __device__ __forceinline__ void Weigh(Tile& tile, float (&sums)[2]) const {
+    if constexpr (kScoreKind == ScoreKind::kCapped) {
+      if (IsSettled(tile)) {
+        WeighIn(NearUnit(args_), tile, sums);
+      } else {
+        WeighIn(Unit(args_), tile, sums);
+      }
     } else {
-      work(Unit(args_));
+      WeighIn(BlockUnit(tile), tile, sums);
+    }
+  }
+  template <typename AnyUnit>
+  static __device__ __forceinline__ void WeighIn(const AnyUnit& unit, Tile& tile,
+                                                 float (&sums)[2]) {
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      sums[r] = tile.softmax.template Weigh<Traits::kDtype>(r, tile.scores, unit, tile.probs);
     }
   }
 
-  // Waits for the output product, not before the row sums that softmax has come to are known, and
-  // gives its v back. (WeighByGuess has added nothing to them yet: there the vote before holds the
-  // wait in its place.)
-  __device__ __forceinline__ void AwaitOutput(Tile& tile) {
-    ptx::WgmmaWaitAfter<0>(tile.softmax.sum[0] + tile.softmax.sum[1], shared_.Q(0));
+  // The same by the maxima of the blocks before. The first row's weights have registers of their
+  // own until the output product, which reads `probs`, has ended.
+  __device__ __forceinline__ void GuessWeights(Tile& tile, float (&sums)[2]) {
+    const RowSoftmax& softmax = tile.softmax;
+    const auto unit = GuessUnit(tile);
+    if constexpr (Traits::kWeighsAhead) {
+      float weights[kBlockN / 4];
+      sums[0] = softmax.GuessApart(0, tile.scores, unit, weights);
+      AwaitOutput(sums[0], tile);
+#pragma unroll
+      for (int i = 0; i < kBlockN / 8; ++i)
+        tile.probs[2 * i] = Element<Traits::kDtype>::Pack(weights[2 * i], weights[2 * i + 1]);
+    } else {
+      AwaitOutput(softmax.sum[0] + softmax.sum[1], tile);
+      sums[0] = softmax.template Guess<Traits::kDtype>(0, tile.scores, unit, tile.probs);
+    }
+    sums[1] = softmax.template Guess<Traits::kDtype>(1, tile.scores, unit, tile.probs);
+  }
+  __device__ __forceinline__ auto GuessUnit(const Tile& tile) const {
+    if constexpr (kScoreKind == ScoreKind::kCapped) {
+      return NearUnit(args_);
+    } else {
+      return BlockUnit(tile);
+    }
+  }
+
+  // Whether this thread's sums tell that its guesses were right. NaN and infinity never fit.
+  template <bool kCut>
+  __device__ __forceinline__ bool Fits(const float (&sums)[2], const Tile& tile) const {
+    if constexpr (kScoreKind == ScoreKind::kCapped) {
+      const bool fits = sums[0] < tile.fits[0] && sums[1] < tile.fits[1];
+      return args_.cap.looks ? fits && NoneFarBelow<kCut>(tile.scores) : fits;
+    } else {
+      constexpr float kSurelyFits = LargestWeight<Unit::kHeadroom>::kSurelyFits;
+      return sums[0] < kSurelyFits && sums[1] < kSurelyFits;
+    }
+  }
+  __device__ __forceinline__ void RememberFits(Tile& tile) const {
+    if constexpr (kScoreKind == ScoreKind::kCapped) {
+#pragma unroll
+      for (int r = 0; r < 2; ++r) tile.fits[r] = NearUnit(args_).SurelyFits(tile.softmax.max[r]);
+    }
+  }
+
+  // With a softcap: whether NearUnit will do for a warp's rows, which a block's maxima have been
+  // raised by.
+  __device__ __forceinline__ bool IsSettled(const Tile& tile) const {
+    const RowSoftmax& softmax = tile.softmax;
+    return __all_sync(0xffffffff,
+                      args_.cap.Settles(softmax.max[0]) && args_.cap.Settles(softmax.max[1]));
+  }
+
+  // Of a block that an edge may cut -inf means hidden.
+  template <bool kCut>
+  __device__ __forceinline__ bool NoneFarBelow(const float (&scores)[kBlockN / 2]) const {
+    float least = 0.0f;
+#pragma unroll
+    for (int i = 0; i < kBlockN / 2; ++i) {
+      const bool hidden = kCut && scores[i] == NegativeInfinity();
+      least = hidden ? least : fminf(least, scores[i]);
+    }
+    return least > -args_.cap.near_limit;
+  }
+
+  // Waits for the output product, not before `value`, which is not negative, is known, and gives
+  // its v back.
+  __device__ __forceinline__ void AwaitOutput(float value, Tile& tile) {
+    ptx::WgmmaWaitAfter<0>(value, shared_.Q(0));
     ptx::PinRegisters(tile.o);
     FreeV();
   }
@@ -346,32 +371,6 @@ class Consumer {
     for (int i = 0; i < kBlockN / 2; ++i) {
       if (scores[i] == NegativeInfinity()) scores[i] = kLowestFloat;
     }
-  }
-
-  // Whether NearUnit will do for all of a warp's products, and for the maxima before this block. In
-  // a block that is cut, -inf means hidden. From here on it does in every block.
-  __device__ __forceinline__ bool LookAtProducts(bool cut, const float (&old_max)[2],
-                                                 Tile& tile) const {
-    const float limit = args_.cap.near_limit;
-    RowSoftmax& softmax = tile.softmax;
-    float largest = 0.0f;
-#pragma unroll
-    for (int i = 0; i < kBlockN / 2; ++i) {
-      const bool hidden = cut && tile.scores[i] == NegativeInfinity();
-      largest = hidden ? largest : fmaxf(largest, fabsf(tile.scores[i]));
-    }
-#pragma unroll
-    for (float max : old_max)
-      largest = max == NegativeInfinity() ? largest : fmaxf(largest, fabsf(max));
-    const bool near = __all_sync(0xffffffff, largest < limit);
-    if (!near && !cut) {
-      MakeFinite(tile.scores);
-#pragma unroll
-      for (int r = 0; r < 2; ++r) {
-        softmax.max[r] = softmax.MaxAcrossQuad(softmax.OwnMax(r, tile.scores));
-      }
-    }
-    return near;
   }
 
   // Once the last output product is done: gives v back and stores the results.
@@ -534,12 +533,6 @@ class Consumer {
                                                           v.At(step * 16 * kSwizzle));
     }
     ptx::WgmmaCommit();
-  }
-
-  static __device__ __forceinline__ void PackProbs(Tile& tile) {
-#pragma unroll
-    for (int i = 0; i < kBlockN / 4; ++i)
-      tile.probs[i] = Element<Traits::kDtype>::Pack(tile.scores[2 * i], tile.scores[2 * i + 1]);
   }
 
   static __device__ __forceinline__ void Rescale(Tile& tile) {

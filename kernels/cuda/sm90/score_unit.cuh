@@ -4,6 +4,7 @@
 
 #include "kernels/cuda/sm90/capped_unit.cuh"
 #include "kernels/cuda/sm90/kernel_args.h"
+#include "kernels/cuda/sm90/largest_weight.h"
 #include "kernels/cuda/sm90/log2_units.h"
 #include "kernels/cuda/sm90/score_kind.h"
 #include "kernels/online_softmax.h"
@@ -12,9 +13,10 @@ namespace attnd::cuda::sm90 {
 
 // Each unit tells what the exponents of a row subtract, given its maximum (0 for a row whose scores
 // so far are all -inf: exp2(-inf - 0) is 0 where exp2(-inf + inf) is NaN); the exponent of a score;
-// that of an earlier maximum; and a maximum in the units of AttentionParams. Distance is by how
-// much a maximum exceeds an earlier one, in units of log2, and NaN if both are -inf. A unit whose
-// exponents take many instructions has WaitFor.
+// that of an earlier maximum; a maximum in the units of AttentionParams; and whether a maximum lies
+// so far above an earlier one that it must take its place. Guess is what to subtract before a block
+// was looked at: like Reference, but that all weights of a row that has seen nothing become
+// infinite or NaN. A unit whose exponents take many instructions has WaitFor.
 
 // Raw products: scaled inside the exponent's multiply-add. Every exponent uses the same rounded
 // product scale_log2 * max, so that its rounding cancels in the quotient (for scores up to those
@@ -43,8 +45,9 @@ struct RawUnit {
   __device__ __forceinline__ float ExponentOfMax(float max, float reference) const {
     return Lifted(max) - reference;
   }
-  __device__ __forceinline__ float Distance(float from, float to) const {
-    return __fmul_rn(to, scale_log2) - __fmul_rn(from, scale_log2);
+  __device__ __forceinline__ float Guess(float max) const { return Lifted(max); }
+  __device__ __forceinline__ bool IsFar(float from, float to) const {
+    return Exponent(to, Guess(from)) > LargestWeight<kRoom>::kExponent;
   }
   __device__ __forceinline__ float Natural(float max) const { return __fmul_rn(max, scale); }
 
@@ -91,10 +94,11 @@ struct FinishedUnit {
     return kRoom == 0 ? distance * kLog2E : __fmaf_rn(distance, kLog2E, -kRoom);
   }
   __device__ __forceinline__ float ExponentOfMax(float max, float reference) const {
-    return Distance(reference, max);
+    return (max - reference) * kLog2E;
   }
-  __device__ __forceinline__ float Distance(float from, float to) const {
-    return (to - from) * kLog2E;
+  __device__ __forceinline__ float Guess(float max) const { return max; }
+  __device__ __forceinline__ bool IsFar(float from, float to) const {
+    return Exponent(to, Guess(from)) > LargestWeight<kRoom>::kExponent;
   }
   __device__ __forceinline__ float Natural(float max) const { return max; }
 };

@@ -52,6 +52,13 @@ class Slope {
     return (left || right) && !steep_;
   }
 
+  // Whether scores fall from the block on the right to this one, where all keys are on one side: no
+  // maximum moves then.
+  __device__ __forceinline__ bool Falls(int row, int block) const {
+    const bool on_left = first_position_ + row >= block * Traits::kBlockN;
+    return on_left == (a_key_ >= 0.0f);
+  }
+
   // Replaces a thread's products of rows `row` and row + 8 of the tile, from key `first_key` on;
   // sets the rows' shifts.
   template <bool kOneSide>

@@ -58,8 +58,8 @@ class TileScheduler {
     __syncwarp();
     if (threadIdx.x % 32 == 0) {
       int& tile = shared_.Scheduler().tile;
-      const int blocks = static_cast<int>(gridDim.x);
-      tile = blocks + (args_.ticket == nullptr ? tile : atomicAdd(args_.ticket, 1));
+      tile = args_.ticket == nullptr ? tile : atomicAdd(args_.ticket, 1);
+      tile += ptx::NumBlocks();
     }
     __syncwarp();
   }

@@ -44,27 +44,19 @@ struct TileTraits {
   // With a second q tile at hand, the first score product of a tile runs while the results of the
   // tile before are stored.
   static constexpr bool kJoinTiles = kNumQStages > 1;
-  // Weights are worked out before the maxima of their block are known (Consumer::WeighByGuess).
-  // (Measured: +5 to 9 % on long rows of plain attention at 128; under masks 3 to 11 % less
-  // time, under a 16-bit bias 5 %. With softcap or ALiBi mostly slower; at 64, where three
-  // warpgroups leave no gap to fill, +1 to -3 %; at 256 +2 to 7 % on full rows, +5 to -4 % on
-  // causal ones.)
-  static constexpr bool kGuessesMaxima =
-      kKind != ScoreKind::kCapped && kKind != ScoreKind::kSloped && kQkDim > 64;
   // Weights begin so many powers of 2 under 1, and maxima may grow by as many more before one has
-  // to move. float16 has no room below: it would lose bits of small weights.
-  static constexpr int kHeadroom = kGuessesMaxima && kElement == DataType::kBFloat16 ? 15 : 0;
-  // A head wider than 128 leaves its output multiplication long enough to hide the exponentials,
-  // and its score product long enough to hide the rescaling of O. Where maxima are guessed there is
-  // no rescaling to hide, and row by row nothing to gain.
-  static constexpr bool kLongOutput = kVDim > 128 && !kGuessesMaxima;
+  // to move. float16 has no room below: it would lose bits of small weights. A softcap and ALiBi
+  // have units of their own.
+  static constexpr bool kScalesInExponent = kKind == ScoreKind::kRaw || kKind == ScoreKind::kMasked;
+  static constexpr int kHeadroom =
+      (kScalesInExponent || kFinishes) && kElement == DataType::kBFloat16 ? 15 : 0;
+  // The weights of a thread's first row are worked out beside the output product of the block
+  // before. (Measured: 0 to +2 % at 128. At 64 three warpgroups leave no registers for them, and no
+  // gap to fill.)
+  static constexpr bool kWeighsAhead = kNumConsumers == 2;
   // Blocks that all rows see whole have a loop of their own. (Measured: +1 to 2 % where the loop
-  // then is short; -3 % at 256 before maxima were guessed.)
-  static constexpr bool kWholeBlocksApart = !kFinishes && !kLongOutput;
-  // The maximum of a thread's first row is found before that of its second, where maxima are waited
-  // for. (Measured before they were guessed: +1 % on long rows at 128, +3 to 4 % at 96, -1 %
-  // at 64.)
-  static constexpr bool kMaximaInTurn = kQkDim > 64;
+  // then is short.)
+  static constexpr bool kWholeBlocksApart = !kFinishes;
 
   // Results go through shared memory where it has room for them. Where it holds two q tiles it has;
   // kSharedBytes is checked below.
@@ -171,7 +163,12 @@ struct ChooseTraits<kDtype, 64, 64, ScoreKind::kFinishedMasked> {
 };
 template <DataType kDtype>
 struct ChooseTraits<kDtype, 96, 96, ScoreKind::kRaw> {
-  using Type = TileTraits<kDtype, 96, 96, 2, 128, 2, 2, true, ScoreKind::kRaw>;
+  using Type = TileTraits<kDtype, 96, 96, 3, 112, 2, 2, true, ScoreKind::kRaw>;
+};
+// Three warpgroups leave no registers for slopes.
+template <DataType kDtype>
+struct ChooseTraits<kDtype, 96, 96, ScoreKind::kSloped> {
+  using Type = TileTraits<kDtype, 96, 96, 2, 128, 2, 2, true, ScoreKind::kSloped>;
 };
 template <DataType kDtype>
 struct ChooseTraits<kDtype, 96, 96, ScoreKind::kMasked> {
@@ -235,7 +232,7 @@ struct ChooseTraits<kDtype, 192, 192, ScoreKind::kFinishedMasked> {
 };
 template <DataType kDtype>
 struct ChooseTraits<kDtype, 256, 256, ScoreKind::kRaw> {
-  using Type = TileTraits<kDtype, 256, 256, 2, 80, 1, 2, false, ScoreKind::kRaw>;
+  using Type = TileTraits<kDtype, 256, 256, 2, 80, 1, 2, true, ScoreKind::kRaw>;
 };
 template <DataType kDtype>
 struct ChooseTraits<kDtype, 256, 256, ScoreKind::kMasked> {
