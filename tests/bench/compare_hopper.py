@@ -4,9 +4,10 @@ PyTorch) and FlashAttention-3: the same tensors, the same GPU, contenders taking
     python3 compare_hopper.py --library build/cuda/kernels/libattnd_kernels.so [TABLE...]
 
 Tables: prefill (36 rows of 16384 tokens), sustained (the same rows, each contender for longer, at
-the clock that the power limit leaves it), further (grouped heads, other widths, float16), packed
-(sequences of very different lengths), options (what masks, biases and the like cost), latency (one
-small problem). Outputs are compared before anything is timed; the exit status is 1 if one is wrong.
+the clock that the power limit leaves it), further (grouped heads, other widths, float16), spread
+(scores that spread widely), packed (sequences of very different lengths), options (what masks,
+biases and the like cost), latency (one small problem). Outputs are compared before anything is
+timed; the exit status is 1 if one is wrong.
 """
 
 import argparse
@@ -15,13 +16,13 @@ import sys
 from attention_problem import ORDERS
 from attnd_kernels import Library
 from contenders import load_flash_attention_3
-from library_tables import further, latency, prefill, sustained
+from library_tables import further, latency, prefill, spread, sustained
 from options_table import options
 from packed_table import packed
 from report import Report, versions
 
-TABLES = dict(prefill=prefill, sustained=sustained, further=further, packed=packed, options=options,
-              latency=latency)
+TABLES = dict(prefill=prefill, sustained=sustained, further=further, spread=spread, packed=packed,
+              options=options, latency=latency)
 
 
 def parse_arguments():

@@ -2,6 +2,8 @@
 
 import math
 
+import torch
+
 import agreement
 from attention_problem import Problem, make_inputs
 from attnd_kernels import Options
@@ -34,8 +36,9 @@ def contenders_of(problem, tensors, library, fa3):
     return contenders
 
 
-def measure_problem(problem, order, library, fa3, pace=BURSTS):
-    return measure(contenders_of(problem, make_inputs(problem, order), library, fa3), pace)
+def measure_problem(problem, order, library, fa3, pace=BURSTS, inputs=make_inputs):
+    """inputs: (problem, order) -> q, k, v."""
+    return measure(contenders_of(problem, inputs(problem, order), library, fa3), pace)
 
 
 def ratios_of(row):
@@ -112,6 +115,39 @@ def sustained(order, library, fa3, report):
 
 def further(order, library, fa3, report):
     _table("further", further_problems(), order, library, fa3, report)
+
+
+def _scaled(factor):
+    """Inputs whose scores have that standard deviation."""
+
+    def inputs(problem, order):
+        q, k, v = make_inputs(problem, order)
+        return q * factor, k, v
+
+    return inputs
+
+
+def _rising(problem, order):
+    """Inputs whose scores rise by about 12 from each 128 keys to the 128 on their left: kernels walk
+    keys from the right."""
+    q, k, v = make_inputs(problem, order)
+    q[..., 0] = math.sqrt(problem.head_dim)
+    block = torch.arange(problem.seqlen, device="cuda") // 128
+    k[..., 0] = 12.0 * (block.max() - block)
+    return q, k, v
+
+
+def spread(order, library, fa3, report):
+    """Scores that spread more than those of random normal inputs: maxima move more often."""
+    print(f"\nspread, memory order {order}: TFLOP/s")
+    kinds = {"deviation 4": _scaled(4.0), "deviation 10": _scaled(10.0), "rising": _rising}
+    for problem in (Problem(2, 16, 8192, 128), Problem(8, 16, 2048, 128, causal=True),
+                    Problem(32, 16, 512, 128, causal=True)):
+        for kind, inputs in kinds.items():
+            row = measure_problem(problem, order, library, fa3, inputs=inputs)
+            ratios = ratios_of(row)
+            text = f"{kind:12}  {tflops_text(row, ratios)}"
+            report.add("spread", problem, row, text, order=order, kind=kind, ratios=ratios)
 
 
 def latency(order, library, fa3, report):
