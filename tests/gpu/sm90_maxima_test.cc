@@ -134,13 +134,22 @@ TEST_F(Sm90MaximaTest, SlopedRowsThatRiseAgreeWithFloat64) {
 TEST_F(Sm90MaximaTest, ARowThatRisesChangesNoOtherRow) {
   for (const auto& [head_dim, head_dim_v] : kSm90Widths) {
     for (DataType dtype : {DataType::kFloat16, DataType::kBFloat16}) {
-      for (float softcap : {0.0f, 30.0f, 60.0f}) {
-        for (float rise : {2.0f, 13.0f}) {
-          ProblemSpec spec = RisingSpec(head_dim, head_dim_v);
-          spec.dtype = dtype;
+      for (float rise : {2.0f, 13.0f}) {
+        ProblemSpec spec = RisingSpec(head_dim, head_dim_v);
+        spec.dtype = dtype;
+        for (const auto& [mask, bias] : kArrays) {
+          spec.mask = mask;
+          spec.bias = bias;
+          ExpectRisingRowChangesNoOther(spec, rise);
+        }
+        spec.mask = spec.bias = ScoreArray::kNone;
+        for (float softcap : {30.0f, 60.0f}) {
           spec.softcap = softcap;
           ExpectRisingRowChangesNoOther(spec, rise);
         }
+        spec.softcap = 0.0f;
+        spec.alibi = Slopes::kPerHead;
+        ExpectRisingRowChangesNoOther(spec, rise);
       }
     }
   }

@@ -313,6 +313,41 @@ TEST_F(Sm90OptionsTest, ScoresFarBelowTheLargestAgreeWithFloat64) {
   }
 }
 
+// Rows that come to scores within the polynomial's reach first, and then to some beyond it that
+// weigh not much more: their maximum has to move all the same. All scores are whole numbers, which
+// no type rounds.
+TEST_F(Sm90OptionsTest, ScoresBeyondReachAfterOthersWithinAgreeWithFloat64) {
+  for (const auto& [head_dim, head_dim_v] : kSm90Widths) {
+    for (DataType dtype : {DataType::kFloat16, DataType::kBFloat16}) {
+      for (float softcap : {40.0f, 45.0f, 50.0f, 200.0f}) {
+        for (float more : {2.0f, 5.0f, 9.0f}) {
+          ProblemSpec spec = Sm90Spec(head_dim, head_dim_v);
+          spec.dtype = dtype;
+          spec.softcap = softcap;
+          spec.softmax_scale = 1.0f / static_cast<float>(head_dim);
+          const float reach = dtype == DataType::kBFloat16 ? 0.6f : 0.5f;
+          const float within = std::floor(reach * softcap) - 1.0f;
+          const float beyond =
+              std::floor(softcap * std::atanh(std::tanh(within / softcap) + more / softcap));
+          Problem problem(spec);
+          for (int b = 0; b < spec.batch_size; ++b) {
+            for (int i = 0; i < spec.seqlen_q * spec.num_heads * head_dim; ++i)
+              problem.SetQ(b, i / head_dim / 2, i / head_dim % 2, i % head_dim, 1.0f);
+            for (int key = 0; key < spec.seqlen_k; ++key) {
+              const float score = key == 3 ? beyond : key == 7 ? beyond - 1.0f : within;
+              for (int d = 0; d < head_dim; ++d) problem.SetK(b, key, 0, d, score);
+            }
+          }
+          const ExpectedResult expected = ComputeExpected(problem);
+          ASSERT_TRUE(Runs(kernel_, device_, problem));
+          EXPECT_TRUE(ResultsMatch(problem, expected))
+              << "head_dim " << head_dim << ", softcap " << softcap << ", " << more << " more";
+        }
+      }
+    }
+  }
+}
+
 // A settled row keeps its bits when another row takes their warp the long way, also where its
 // products are larger than the polynomial is for.
 TEST_F(Sm90OptionsTest, ALargeRowChangesNoSettledRow) {

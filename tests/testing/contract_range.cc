@@ -279,9 +279,9 @@ void CheckAlibiFarFromAllKeys(KernelRunner& runner, ProblemSpec spec, float slop
     expected.lse[row] -= static_cast<double>(slope) * distance;
     expected.allowed_lse = std::max(expected.allowed_lse, std::abs(expected.lse[row]) * 0x1p-22);
   }
-  // The twin's one weight is 1 and its outputs are values, which no type rounds. A kernel may come
-  // to a weight near 1, and then the type rounds both.
-  expected.allowed_out *= 2.0;
+  // The twin's one weight is 1 and its outputs are values, which no type rounds. A kernel that
+  // comes to a weight near 1 rounds it to a 16-bit type, and the result after it.
+  if (spec.dtype != DataType::kFloat32) expected.allowed_out *= 2.0;
   if (!RunOrSkip(runner, problem)) return;
   EXPECT_TRUE(ResultsMatch(problem, expected));
 }

@@ -35,12 +35,4 @@ __device__ __forceinline__ void MbarrierArriveAt(std::uint32_t barrier, std::uin
       : "memory");
 }
 
-// Blocks of a one-dimensional grid, read where it is wanted: a compiler that knew it for a constant
-// would keep it in a register.
-__device__ __forceinline__ int NumBlocks() {
-  int blocks;
-  asm volatile("mov.u32 %0, %%nctaid.x;" : "=r"(blocks));
-  return blocks;
-}
-
 }  // namespace attnd::cuda::ptx

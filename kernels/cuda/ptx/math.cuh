@@ -33,19 +33,6 @@ __device__ __forceinline__ float Select(bool condition, float yes, float no) {
   return result;
 }
 
-// `value`, which is no NaN, but not before `earlier` is known: gives ptxas, which orders arithmetic
-// as it likes, a reason to put one chain of instructions before another.
-__device__ __forceinline__ float After(float value, float earlier) {
-  asm("{\n"
-      ".reg .f32 lowest;\n"
-      "min.f32 lowest, %1, 0fFF800000;\n"
-      "max.f32 %0, %0, lowest;\n"
-      "}\n"
-      : "+f"(value)
-      : "f"(earlier));
-  return value;
-}
-
 // tanh(x) with a relative error under 3.3e-7, so that a softcap costs a score no more than that
 // part of it, however large the cap. Where |x| < 0.75 it is an odd polynomial (minimax in relative
 // error, within 1.1e-7), else 1 - 2 / (e^(2|x|) + 1), of which a small x would leave only the

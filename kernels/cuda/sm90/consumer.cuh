@@ -83,8 +83,8 @@ class Consumer {
   static constexpr float kLowestFloat = std::numeric_limits<float>::lowest();
   using Copy = OutputCopy<Traits::kDtype, kHeadDimV, Traits::kVSwizzleBytes>;
   static constexpr ScoreKind kScoreKind = Traits::kScoreKind;
-  using Unit = typename ScoreUnitOf<kScoreKind, Traits::kCapTerms, Traits::kHeadroom>::Type;
-  using NearUnit = CappedUnit<Traits::kCapTerms, true>;
+  using Unit = typename ScoreUnitOf<kScoreKind, Traits::kHeadroom>::Type;
+  using NearUnit = CappedUnit<true>;
 
   // The tile at hand, all of it in registers. `probs` are a block's weights as the output product
   // takes them; `correction` is the factor that `o` needs before it where a maximum has moved.
@@ -144,8 +144,8 @@ class Consumer {
     }
   }
 
-  // The blocks from `block` on, under ALiBi: those on one side that cannot raise a maximum by much,
-  // and others.
+  // The blocks from `block` on, under ALiBi: those on one side on which distances raise no score,
+  // and others, kCut for AbsorbBlock.
   __device__ __forceinline__ void AbsorbSlopedBlocks(int block, Tile& tile) {
     for (; block >= tile.block_begin; --block) {
       if (tile.slope.OnOneSide(64 * group_, block) && tile.slope.Falls(64 * group_, block) &&
@@ -207,7 +207,7 @@ class Consumer {
         tile.softmax.Raise(tile.scores, BlockUnit(tile), tile.correction);
       }
     }
-    Weigh(tile, tile.softmax.sum);
+    WeighLooked(tile, tile.softmax.sum);
     RememberFits(tile);
   }
 
@@ -223,7 +223,7 @@ class Consumer {
         if (!kCut || !IsCut(block, tile)) MakeFinite(tile.scores);
       }
       const bool raised = tile.softmax.RaiseWhereFar(tile.scores, BlockUnit(tile), tile.correction);
-      Weigh(tile, sums);
+      WeighLooked(tile, sums);
       if (raised) Rescale(tile);
       RememberFits(tile);
     }
@@ -235,8 +235,8 @@ class Consumer {
   __device__ __forceinline__ void WeighByMaxima(Tile& tile) {
     float sums[2];
     tile.softmax.Raise(tile.scores, BlockUnit(tile), tile.correction);
-    AwaitOutput(tile.softmax.sum[0] + tile.softmax.sum[1], tile);
-    Weigh(tile, sums);
+    AwaitOutputAfter(tile.softmax.sum[0] + tile.softmax.sum[1], tile);
+    WeighLooked(tile, sums);
     Rescale(tile);
     tile.softmax.sum[0] += sums[0];
     tile.softmax.sum[1] += sums[1];
@@ -251,21 +251,21 @@ class Consumer {
     }
   }
 
-  // `probs` and sums of the block, by the maxima as they are, which count the block.
-  __device__ __forceinline__ void Weigh(Tile& tile, float (&sums)[2]) const {
+  // `probs` and sums of a block that the maxima count already.
+  __device__ __forceinline__ void WeighLooked(Tile& tile, float (&sums)[2]) const {
     if constexpr (kScoreKind == ScoreKind::kCapped) {
       if (IsSettled(tile)) {
-        WeighIn(NearUnit(args_), tile, sums);
+        WeighRows(NearUnit(args_), tile, sums);
       } else {
-        WeighIn(Unit(args_), tile, sums);
+        WeighRows(Unit(args_), tile, sums);
       }
     } else {
-      WeighIn(BlockUnit(tile), tile, sums);
+      WeighRows(BlockUnit(tile), tile, sums);
     }
   }
   template <typename AnyUnit>
-  static __device__ __forceinline__ void WeighIn(const AnyUnit& unit, Tile& tile,
-                                                 float (&sums)[2]) {
+  static __device__ __forceinline__ void WeighRows(const AnyUnit& unit, Tile& tile,
+                                                   float (&sums)[2]) {
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
       sums[r] = tile.softmax.template Weigh<Traits::kDtype>(r, tile.scores, unit, tile.probs);
@@ -280,12 +280,12 @@ class Consumer {
     if constexpr (Traits::kWeighsAhead) {
       float weights[kBlockN / 4];
       sums[0] = softmax.GuessApart(0, tile.scores, unit, weights);
-      AwaitOutput(sums[0], tile);
+      AwaitOutputAfter(sums[0], tile);
 #pragma unroll
       for (int i = 0; i < kBlockN / 8; ++i)
         tile.probs[2 * i] = Element<Traits::kDtype>::Pack(weights[2 * i], weights[2 * i + 1]);
     } else {
-      AwaitOutput(softmax.sum[0] + softmax.sum[1], tile);
+      AwaitOutput(tile);
       sums[0] = softmax.template Guess<Traits::kDtype>(0, tile.scores, unit, tile.probs);
     }
     sums[1] = softmax.template Guess<Traits::kDtype>(1, tile.scores, unit, tile.probs);
@@ -336,9 +336,14 @@ class Consumer {
     return least > -args_.cap.near_limit;
   }
 
-  // Waits for the output product, not before `value`, which is not negative, is known, and gives
-  // its v back.
-  __device__ __forceinline__ void AwaitOutput(float value, Tile& tile) {
+  // Waits for the output product, and gives its v back.
+  __device__ __forceinline__ void AwaitOutput(Tile& tile) {
+    ptx::WgmmaWait<0>();
+    ptx::PinRegisters(tile.o);
+    FreeV();
+  }
+  // The same, but not before `value`, which is not negative, is known.
+  __device__ __forceinline__ void AwaitOutputAfter(float value, Tile& tile) {
     ptx::WgmmaWaitAfter<0>(value, shared_.Q(0));
     ptx::PinRegisters(tile.o);
     FreeV();

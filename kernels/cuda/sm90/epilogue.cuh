@@ -47,8 +47,8 @@ __device__ __forceinline__ RowResult FinishRow(float max, float sum, const float
     max = with_sink;
   }
   if (sum == 0.0f) return {0.0f, NegativeInfinity(), true};
-  // Some score has weight 1: sum is 1 or more, where the fast forms are good to 2 units in the last
-  // place.
+  // Some score had weight 1, until others came to weigh more: sum is 1 or more, where the fast
+  // forms are good to 2 units in the last place.
   return {__fdividef(rescale, sum), __fmaf_rn(__log2f(sum), kLn2, max), empty};
 }
 

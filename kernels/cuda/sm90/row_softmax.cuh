@@ -27,23 +27,27 @@ struct RowSoftmax {
   // Raises the maxima to those of a block of scores in `unit` (score_unit.cuh), if they are higher.
   // `correction` is then the factor for everything accumulated for a row so far.
   template <int kCount, typename Unit>
-  __device__ __forceinline__ void Raise(const float (&scores)[kCount], Unit unit,
+  __device__ __forceinline__ void Raise(const float (&scores)[kCount], const Unit& unit,
                                         float (&correction)[2]) {
 #pragma unroll
-    for (int r = 0; r < 2; ++r) MoveMax(r, RunningMax(r, scores, unit), unit, correction);
+    for (int r = 0; r < 2; ++r) MoveMax(r, Larger(r, BlockMax(r, scores), unit), unit, correction);
   }
 
   // The same, but that a maximum stays where it is if the unit lets it. Whether any row of the warp
-  // was corrected: if none was, all factors are 1.
+  // was corrected; where none was, `correction` is not set.
   template <int kCount, typename Unit>
-  __device__ __forceinline__ bool RaiseWhereFar(const float (&scores)[kCount], Unit unit,
+  __device__ __forceinline__ bool RaiseWhereFar(const float (&scores)[kCount], const Unit& unit,
                                                 float (&correction)[2]) {
-    const float now[2] = {RunningMax(0, scores, unit), RunningMax(1, scores, unit)};
-    const bool far[2] = {unit.IsFar(max[0], now[0]), unit.IsFar(max[1], now[1])};
+    const float now[2] = {BlockMax(0, scores), BlockMax(1, scores)};
+    bool far[2];
+#pragma unroll
+    for (int r = 0; r < 2; ++r)
+      far[r] = unit.IsFar(max[r], InBlock(r, unit.Guess(max[r]), unit), now[r]);
     const bool any = __any_sync(0xffffffff, far[0] || far[1]);
     if (any) {
 #pragma unroll
-      for (int r = 0; r < 2; ++r) MoveMax(r, far[r] ? now[r] : max[r], unit, correction);
+      for (int r = 0; r < 2; ++r)
+        MoveMax(r, far[r] ? Larger(r, now[r], unit) : max[r], unit, correction);
     }
     return any;
   }
@@ -54,26 +58,26 @@ struct RowSoftmax {
   __device__ __forceinline__ float Weigh(int r, const float (&scores)[kCount], Unit unit,
                                          std::uint32_t (&probs)[kCount / 2]) const {
     const float reference = InBlock(r, unit.Reference(max[r]), unit);
-    return WeighFrom<kDtype>(reference, r, scores, unit, probs);
+    return ForEachPair(reference, r, scores, unit, Packed<kDtype>(r, probs));
   }
-  // The same, but that the weights of a row that has seen nothing are infinite or NaN.
+  // The same before the block was looked at: the weights of a row that has seen nothing are
+  // infinite or NaN.
   template <DataType kDtype, int kCount, typename Unit>
-  __device__ __forceinline__ float Guess(int r, const float (&scores)[kCount], Unit unit,
+  __device__ __forceinline__ float Guess(int r, const float (&scores)[kCount], const Unit& unit,
                                          std::uint32_t (&probs)[kCount / 2]) const {
-    return WeighFrom<kDtype>(InBlock(r, unit.Guess(max[r]), unit), r, scores, unit, probs);
+    const float reference = InBlock(r, unit.Guess(max[r]), unit);
+    return ForEachPair(reference, r, scores, unit, Packed<kDtype>(r, probs));
   }
-  // Guess, not yet in pairs.
+  // Guess, but not in pairs yet.
   template <int kCount, typename Unit>
-  __device__ __forceinline__ float GuessApart(int r, const float (&scores)[kCount], Unit unit,
+  __device__ __forceinline__ float GuessApart(int r, const float (&scores)[kCount],
+                                              const Unit& unit,
                                               float (&weights)[kCount / 2]) const {
     const float reference = InBlock(r, unit.Guess(max[r]), unit);
-    float total = 0.0f;
-#pragma unroll
-    for (int i = 0; i < kCount / 2; ++i) {
-      weights[i] = ptx::Exp2(unit.Exponent(scores[PlaceInRow(r, i)], reference));
-      total += weights[i];
-    }
-    return total;
+    return ForEachPair(reference, r, scores, unit, [&](int i, float first, float second) {
+      weights[2 * i] = first;
+      weights[2 * i + 1] = second;
+    });
   }
 
   // Adds the four lanes' parts of the denominators.
@@ -86,53 +90,55 @@ struct RowSoftmax {
   }
 
  private:
-  template <DataType kDtype, int kCount, typename Unit>
-  static __device__ __forceinline__ float WeighFrom(float reference, int r,
-                                                    const float (&scores)[kCount], Unit unit,
-                                                    std::uint32_t (&probs)[kCount / 2]) {
+  template <DataType kDtype, int kPairs>
+  static __device__ __forceinline__ auto Packed(int r, std::uint32_t (&probs)[kPairs]) {
+    return [&probs, r](int i, float first, float second) {
+      probs[2 * i + r] = Element<kDtype>::Pack(first, second);
+    };
+  }
+  // Calls take(i, weight, weight) for each pair of a row's weights. Returns their sum.
+  template <int kCount, typename Unit, typename Take>
+  static __device__ __forceinline__ float ForEachPair(float reference, int r,
+                                                      const float (&scores)[kCount], Unit unit,
+                                                      Take take) {
     float total = 0.0f;
 #pragma unroll
     for (int i = 0; i < kCount / 4; ++i) {
       const float* const pair = &scores[PlaceInRow(r, 2 * i)];
-      const float weights[2] = {ptx::Exp2(unit.Exponent(pair[0], reference)),
-                                ptx::Exp2(unit.Exponent(pair[1], reference))};
-      total += weights[0];
-      total += weights[1];
-      probs[2 * i + r] = Element<kDtype>::Pack(weights[0], weights[1]);
+      const float first = ptx::Exp2(unit.Exponent(pair[0], reference));
+      const float second = ptx::Exp2(unit.Exponent(pair[1], reference));
+      total += first;
+      total += second;
+      take(i, first, second);
       if constexpr (Unit::kLongExponents) {
-        if (i % 4 == 3) unit.WaitFor(weights[0]);
+        if (i % 4 == 3) unit.WaitFor(first);
       }
     }
     return total;
   }
 
-  // The largest score that the row has come to with a block.
-  template <int kCount, typename Unit>
-  __device__ __forceinline__ float RunningMax(int r, const float (&scores)[kCount],
-                                              Unit unit) const {
-    if constexpr (Unit::kShifted) {
-      const float own = OwnMax(r, scores, NegativeInfinity());
-      return MaxAcrossQuad(fmaxf(max[r], unit.Unshifted(r, own)));
-    } else {
-      return MaxAcrossQuad(OwnMax(r, scores, max[r]));
-    }
-  }
-  // This thread's share of that.
+  // A row's largest score of a block.
   template <int kCount>
-  static __device__ __forceinline__ float OwnMax(int r, const float (&scores)[kCount],
-                                                 float least) {
+  static __device__ __forceinline__ float BlockMax(int r, const float (&scores)[kCount]) {
     // Two independent chains: one chain's latency would be longer than the issue time of both.
-    float part[2] = {least, least};
+    float part[2] = {NegativeInfinity(), NegativeInfinity()};
 #pragma unroll
     for (int i = 2 * r; i < kCount; i += 4) {
       part[0] = fmaxf(part[0], scores[i]);
       part[1] = fmaxf(part[1], scores[i + 1]);
     }
-    return fmaxf(part[0], part[1]);
+    float largest = fmaxf(part[0], part[1]);
+    largest = fmaxf(largest, __shfl_xor_sync(0xffffffff, largest, 1));
+    return fmaxf(largest, __shfl_xor_sync(0xffffffff, largest, 2));
   }
-  static __device__ __forceinline__ float MaxAcrossQuad(float own) {
-    own = fmaxf(own, __shfl_xor_sync(0xffffffff, own, 1));
-    return fmaxf(own, __shfl_xor_sync(0xffffffff, own, 2));
+  // The maximum with a block's.
+  template <typename Unit>
+  __device__ __forceinline__ float Larger(int r, float of_block, const Unit& unit) const {
+    if constexpr (Unit::kShifted) {
+      return fmaxf(max[r], unit.Unshifted(r, of_block));
+    } else {
+      return fmaxf(max[r], of_block);
+    }
   }
   template <typename Unit>
   __device__ __forceinline__ void MoveMax(int r, float to, Unit unit, float (&correction)[2]) {

@@ -13,10 +13,12 @@ namespace attnd::cuda::sm90 {
 
 // Each unit tells what the exponents of a row subtract, given its maximum (0 for a row whose scores
 // so far are all -inf: exp2(-inf - 0) is 0 where exp2(-inf + inf) is NaN); the exponent of a score;
-// that of an earlier maximum; a maximum in the units of AttentionParams; and whether a maximum lies
-// so far above an earlier one that it must take its place. Guess is what to subtract before a block
-// was looked at: like Reference, but that all weights of a row that has seen nothing become
-// infinite or NaN. A unit whose exponents take many instructions has WaitFor.
+// that of an earlier maximum; and a maximum in the units of AttentionParams. Guess is what to
+// subtract before a block was looked at: like Reference, but that all weights of a row that has
+// seen nothing become infinite or NaN. IsFar: whether a block's largest score lies so far above the
+// maximum, of which `reference` is the Guess as the block subtracts it, that it must take its
+// place; told by its very exponent, so that its weight tells, too. A unit whose exponents take many
+// instructions has WaitFor.
 
 // Raw products: scaled inside the exponent's multiply-add. Every exponent uses the same rounded
 // product scale_log2 * max, so that its rounding cancels in the quotient (for scores up to those
@@ -46,8 +48,8 @@ struct RawUnit {
     return Lifted(max) - reference;
   }
   __device__ __forceinline__ float Guess(float max) const { return Lifted(max); }
-  __device__ __forceinline__ bool IsFar(float from, float to) const {
-    return Exponent(to, Guess(from)) > LargestWeight<kRoom>::kExponent;
+  __device__ __forceinline__ bool IsFar(float, float reference, float largest) const {
+    return Exponent(largest, reference) > LargestWeight<kRoom>::kExponent;
   }
   __device__ __forceinline__ float Natural(float max) const { return __fmul_rn(max, scale); }
 
@@ -97,27 +99,27 @@ struct FinishedUnit {
     return (max - reference) * kLog2E;
   }
   __device__ __forceinline__ float Guess(float max) const { return max; }
-  __device__ __forceinline__ bool IsFar(float from, float to) const {
-    return Exponent(to, Guess(from)) > LargestWeight<kRoom>::kExponent;
+  __device__ __forceinline__ bool IsFar(float, float reference, float largest) const {
+    return Exponent(largest, reference) > LargestWeight<kRoom>::kExponent;
   }
   __device__ __forceinline__ float Natural(float max) const { return max; }
 };
 
 // The unit that is right for all scores of a kind.
-template <ScoreKind kKind, int kCapTerms, int kHeadroom>
+template <ScoreKind kKind, int kHeadroom>
 struct ScoreUnitOf {
   using Type = RawUnit<kHeadroom>;
 };
-template <int kCapTerms, int kHeadroom>
-struct ScoreUnitOf<ScoreKind::kCapped, kCapTerms, kHeadroom> {
-  using Type = CappedUnit<kCapTerms, false>;
+template <int kHeadroom>
+struct ScoreUnitOf<ScoreKind::kCapped, kHeadroom> {
+  using Type = CappedUnit<false>;
 };
-template <int kCapTerms, int kHeadroom>
-struct ScoreUnitOf<ScoreKind::kFinished, kCapTerms, kHeadroom> {
+template <int kHeadroom>
+struct ScoreUnitOf<ScoreKind::kFinished, kHeadroom> {
   using Type = FinishedUnit<kHeadroom>;
 };
-template <int kCapTerms, int kHeadroom>
-struct ScoreUnitOf<ScoreKind::kFinishedMasked, kCapTerms, kHeadroom> {
+template <int kHeadroom>
+struct ScoreUnitOf<ScoreKind::kFinishedMasked, kHeadroom> {
   using Type = FinishedUnit<kHeadroom>;
 };
 

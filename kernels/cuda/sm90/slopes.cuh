@@ -52,11 +52,11 @@ class Slope {
     return (left || right) && !steep_;
   }
 
-  // Whether scores fall from the block on the right to this one, where all keys are on one side: no
-  // maximum moves then.
+  // Whether distances raise no score over those of the block on the right, where all keys are on
+  // one side.
   __device__ __forceinline__ bool Falls(int row, int block) const {
-    const bool on_left = first_position_ + row >= block * Traits::kBlockN;
-    return on_left == (a_key_ >= 0.0f);
+    const bool keys_on_left = first_position_ + row >= block * Traits::kBlockN;
+    return keys_on_left ? a_key_ >= 0.0f : a_key_ <= 0.0f;
   }
 
   // Replaces a thread's products of rows `row` and row + 8 of the tile, from key `first_key` on;

@@ -1,6 +1,7 @@
 // Which tile of the problem a block works on next.
 #pragma once
 
+#include "kernels/cuda/ptx/special_registers.cuh"
 #include "kernels/cuda/sm90/epilogue.cuh"
 #include "kernels/cuda/sm90/kernel_args.h"
 #include "kernels/cuda/sm90/shared_map.cuh"
