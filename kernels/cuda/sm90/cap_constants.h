@@ -10,12 +10,14 @@
 
 namespace attnd::cuda::sm90 {
 
-// The capped score in units of log2, as an odd polynomial of a product x of three terms:
-//   factor x ((x^2 + half)^2 + rest).
-// Every step has one operand beside the product and what it has come to, where Horner's scheme has
-// two.
+// The capped score in units of log2, as an odd polynomial of a product: of three terms in one form,
+// of more in another.
 struct CapPolynomial {
+  // Of three terms: factor x ((x^2 + half)^2 + rest). Every step has one operand beside the product
+  // and what it has come to, where Horner's scheme has two.
   float factor, half, rest;
+  static constexpr int kMostTerms = 5;
+  float coefficients[kMostTerms];  // of more than three terms
 };
 
 struct CapConstants {
@@ -25,8 +27,8 @@ struct CapConstants {
   float limit;       // softcap in units of log2
 
   // A row is settled from this maximum on, if it is near. The weights of products below -near_limit
-  // are then under 2^-32 of its largest, where the polynomial, which only falls, is as good as any
-  // other small number: a million of them add up to 2^-12.
+  // are then under 2^-34 of its largest, where the polynomial, which only falls, is as good as any
+  // other small number: a million of them add up to 2^-14.
   float settled_from;
   // The softcap is too low for that: settled_from would be more than most rows come to. Products
   // below -near_limit have to be looked for.
@@ -42,41 +44,56 @@ struct CapConstants {
   }
 };
 
-// tanh(y) / y as a polynomial of y^2 for |y| <= largest, minimax in relative error: a twentieth of
-// what rounding a score to the type takes away, or less.
-struct TanhPolynomial {
-  double largest;
-  double tanh_of_largest;
-  double coefficients[3];
+// tanh(y) / y as a polynomial of y^2 for |y| <= largest, minimax in relative error.
+template <int kTerms>
+struct TanhPolynomial;
+// 5.7e-7.
+template <>
+struct TanhPolynomial<5> {
+  static constexpr double kLargest = 0.75;
+  static constexpr double kTanhOfLargest = 0.6351;
+  static constexpr double kCoefficients[] = {9.9999943492e-1, -3.3328251529e-1, 1.3258983190e-1,
+                                             -5.0056301793e-2, 1.2929631621e-2};
 };
-// 6.3e-5.
-inline constexpr TanhPolynomial kTanhForBFloat16 = {
-    0.6, 0.53704956700, {9.9993685551e-1, -3.3012805942e-1, 1.0839797126e-1}};
-// 2.3e-5.
-inline constexpr TanhPolynomial kTanhForFloat16 = {
-    0.5, 0.46211715726, {9.9997743569e-1, -3.3169150688e-1, 1.1520976428e-1}};
+// 6.4e-5: of a score, a thirtieth of what rounding it to bfloat16 takes away.
+template <>
+struct TanhPolynomial<3> {
+  static constexpr double kLargest = 0.6;
+  static constexpr double kTanhOfLargest = 0.5370;
+  static constexpr double kCoefficients[] = {9.9993687e-1, -3.3012815e-1, 1.0839802e-1};
+};
 
-// Of products times `scale`, and their tanh times `limit`.
-inline CapPolynomial MakeCapPolynomial(const TanhPolynomial& tanh, double scale, double limit) {
-  const double* const c = tanh.coefficients;
-  const double half = c[1] / (2.0 * c[2]);
+constexpr int CapTerms(DataType dtype) { return dtype == DataType::kBFloat16 ? 3 : 5; }
+
+inline CapPolynomial MakeCapPolynomial(const double (&tanh)[3], double limit, double scale) {
   CapPolynomial polynomial = {};
-  polynomial.factor = static_cast<float>(limit * c[2] * std::pow(scale, 5));
+  const double half = tanh[1] / (2.0 * tanh[2]);
+  polynomial.factor = static_cast<float>(limit * tanh[2] * std::pow(scale, 5));
   polynomial.half = static_cast<float>(half / std::pow(scale, 2));
-  polynomial.rest = static_cast<float>((c[0] / c[2] - half * half) / std::pow(scale, 4));
+  polynomial.rest = static_cast<float>((tanh[0] / tanh[2] - half * half) / std::pow(scale, 4));
+  return polynomial;
+}
+template <int kTerms>
+CapPolynomial MakeCapPolynomial(const double (&tanh)[kTerms], double limit, double scale) {
+  static_assert(kTerms <= CapPolynomial::kMostTerms);
+  CapPolynomial polynomial = {};
+  double factor = limit * scale;
+  for (int i = 0; i < kTerms; ++i, factor *= scale * scale)
+    polynomial.coefficients[i] = static_cast<float>(tanh[i] * factor);
   return polynomial;
 }
 
-inline CapConstants MakeCapConstants(const AttentionParams& p) {
-  constexpr double kNegligible = 32.0;  // that a weight is less than 2^-kNegligible of the largest
-  const TanhPolynomial& tanh =
-      p.q.dtype == DataType::kBFloat16 ? kTanhForBFloat16 : kTanhForFloat16;
+// For y = softmax_scale * product / softcap.
+template <int kTerms>
+CapConstants MakeCapConstants(const AttentionParams& p) {
+  using Tanh = TanhPolynomial<kTerms>;
+  constexpr double kNegligible = 34.0;  // that a weight is less than 2^-kNegligible of the largest
   const double scale = static_cast<double>(p.softmax_scale) / p.softcap;
   const double limit = static_cast<double>(p.softcap) * kLog2E;
-  const double settled_from = kNegligible / limit - tanh.tanh_of_largest;  // over the softcap
+  const double settled_from = kNegligible / limit - Tanh::kTanhOfLargest;  // over the softcap
   CapConstants cap = {};
-  cap.polynomial = MakeCapPolynomial(tanh, scale, limit);
-  cap.near_limit = static_cast<float>(tanh.largest / scale);
+  cap.polynomial = MakeCapPolynomial(Tanh::kCoefficients, limit, scale);
+  cap.near_limit = static_cast<float>(Tanh::kLargest / scale);
   cap.far_scale = static_cast<float>(2 * kLog2E * scale);
   cap.limit = static_cast<float>(limit);
   cap.looks = settled_from > 0.0;

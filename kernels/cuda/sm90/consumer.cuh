@@ -83,8 +83,8 @@ class Consumer {
   static constexpr float kLowestFloat = std::numeric_limits<float>::lowest();
   using Copy = OutputCopy<Traits::kDtype, kHeadDimV, Traits::kVSwizzleBytes>;
   static constexpr ScoreKind kScoreKind = Traits::kScoreKind;
-  using Unit = typename ScoreUnitOf<kScoreKind, Traits::kHeadroom>::Type;
-  using NearUnit = CappedUnit<true>;
+  using Unit = typename ScoreUnitOf<kScoreKind, Traits::kCapTerms, Traits::kHeadroom>::Type;
+  using NearUnit = CappedUnit<Traits::kCapTerms, true>;
 
   // The tile at hand, all of it in registers. `probs` are a block's weights as the output product
   // takes them; `correction` is the factor that `o` needs before it where a maximum has moved.

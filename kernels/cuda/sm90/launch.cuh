@@ -137,7 +137,7 @@ cudaError_t Launch(const AttentionParams& p, const Workspace& workspace, int num
   args.p = p;
   args.m_blocks = static_cast<int>(m_blocks);
   args.num_tiles = static_cast<int>(num_tiles);
-  if (Traits::kScoreKind == ScoreKind::kCapped) args.cap = MakeCapConstants(p);
+  if (Traits::kScoreKind == ScoreKind::kCapped) args.cap = MakeCapConstants<Traits::kCapTerms>(p);
   args.heads_per_section = HeadsPerSection(p);
   args.clear_v_tail =
       p.cu_seqlens_k != nullptr || p.lengths_k != nullptr || p.v.seqlen != p.seqlen_k;

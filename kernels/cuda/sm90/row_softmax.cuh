@@ -30,7 +30,8 @@ struct RowSoftmax {
   __device__ __forceinline__ void Raise(const float (&scores)[kCount], const Unit& unit,
                                         float (&correction)[2]) {
 #pragma unroll
-    for (int r = 0; r < 2; ++r) MoveMax(r, Larger(r, BlockMax(r, scores), unit), unit, correction);
+    for (int r = 0; r < 2; ++r)
+      MoveMax(r, RunningMax(r, OwnMax(r, scores), unit), unit, correction);
   }
 
   // The same, but that a maximum stays where it is if the unit lets it. Whether any row of the warp
@@ -38,16 +39,18 @@ struct RowSoftmax {
   template <int kCount, typename Unit>
   __device__ __forceinline__ bool RaiseWhereFar(const float (&scores)[kCount], const Unit& unit,
                                                 float (&correction)[2]) {
-    const float now[2] = {BlockMax(0, scores), BlockMax(1, scores)};
+    const float own[2] = {OwnMax(0, scores), OwnMax(1, scores)};
     bool far[2];
 #pragma unroll
     for (int r = 0; r < 2; ++r)
-      far[r] = unit.IsFar(max[r], InBlock(r, unit.Guess(max[r]), unit), now[r]);
+      far[r] = AnyOfQuad(unit.IsFar(max[r], InBlock(r, unit.Guess(max[r]), unit), own[r]));
     const bool any = __any_sync(0xffffffff, far[0] || far[1]);
     if (any) {
 #pragma unroll
-      for (int r = 0; r < 2; ++r)
-        MoveMax(r, far[r] ? Larger(r, now[r], unit) : max[r], unit, correction);
+      for (int r = 0; r < 2; ++r) {
+        const float now = RunningMax(r, own[r], unit);
+        MoveMax(r, far[r] ? now : max[r], unit, correction);
+      }
     }
     return any;
   }
@@ -117,9 +120,9 @@ struct RowSoftmax {
     return total;
   }
 
-  // A row's largest score of a block.
+  // This thread's largest score of row r.
   template <int kCount>
-  static __device__ __forceinline__ float BlockMax(int r, const float (&scores)[kCount]) {
+  static __device__ __forceinline__ float OwnMax(int r, const float (&scores)[kCount]) {
     // Two independent chains: one chain's latency would be longer than the issue time of both.
     float part[2] = {NegativeInfinity(), NegativeInfinity()};
 #pragma unroll
@@ -127,18 +130,20 @@ struct RowSoftmax {
       part[0] = fmaxf(part[0], scores[i]);
       part[1] = fmaxf(part[1], scores[i + 1]);
     }
-    float largest = fmaxf(part[0], part[1]);
-    largest = fmaxf(largest, __shfl_xor_sync(0xffffffff, largest, 1));
-    return fmaxf(largest, __shfl_xor_sync(0xffffffff, largest, 2));
+    return fmaxf(part[0], part[1]);
   }
-  // The maximum with a block's.
+  // The row's maximum with that of a block, of which `own` is this thread's: each thread has shifts
+  // of its own.
   template <typename Unit>
-  __device__ __forceinline__ float Larger(int r, float of_block, const Unit& unit) const {
-    if constexpr (Unit::kShifted) {
-      return fmaxf(max[r], unit.Unshifted(r, of_block));
-    } else {
-      return fmaxf(max[r], of_block);
-    }
+  __device__ __forceinline__ float RunningMax(int r, float own, const Unit& unit) const {
+    if constexpr (Unit::kShifted) own = unit.Unshifted(r, own);
+    float now = fmaxf(max[r], own);
+    now = fmaxf(now, __shfl_xor_sync(0xffffffff, now, 1));
+    return fmaxf(now, __shfl_xor_sync(0xffffffff, now, 2));
+  }
+  static __device__ __forceinline__ bool AnyOfQuad(bool own) {
+    const unsigned lanes = __ballot_sync(0xffffffff, own);
+    return (lanes >> threadIdx.x % 32 / 4 * 4 & 0xf) != 0;
   }
   template <typename Unit>
   __device__ __forceinline__ void MoveMax(int r, float to, Unit unit, float (&correction)[2]) {

@@ -18,9 +18,9 @@ enum class ScoreKind {
 };
 inline constexpr int kScoreKinds = 6;
 
-// Whether the constants of CappedUnit, from about softcap * (softmax_scale / softcap)^5 to
-// 7 * (softcap / softmax_scale)^4, and the squares of products that it takes are well within
-// float32. Under a positive scale products order like scores.
+// Whether the constants of CappedUnit, from about softcap * (softmax_scale / softcap)^9 to
+// 7 * (softcap / softmax_scale)^4, and the squares of products that it takes are within float32 (or
+// too small to matter). Under a positive scale products order like scores.
 ATTND_HOST_DEVICE bool ScalesInsideTheCap(const AttentionParams& p) {
   const float quotient = p.softmax_scale / p.softcap;
   return quotient >= 1e-4f && quotient <= 1e3f && p.softcap >= 1e-1f && p.softcap <= 1e6f;

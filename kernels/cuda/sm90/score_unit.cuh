@@ -15,8 +15,8 @@ namespace attnd::cuda::sm90 {
 // so far are all -inf: exp2(-inf - 0) is 0 where exp2(-inf + inf) is NaN); the exponent of a score;
 // that of an earlier maximum; and a maximum in the units of AttentionParams. Guess is what to
 // subtract before a block was looked at: like Reference, but that all weights of a row that has
-// seen nothing become infinite or NaN. IsFar: whether a block's largest score lies so far above the
-// maximum, of which `reference` is the Guess as the block subtracts it, that it must take its
+// seen nothing become infinite or NaN. IsFar: whether a thread's largest score lies so far above
+// the maximum, of which `reference` is the Guess as the block subtracts it, that it must take its
 // place; told by its very exponent, so that its weight tells, too. A unit whose exponents take many
 // instructions has WaitFor.
 
@@ -106,20 +106,20 @@ struct FinishedUnit {
 };
 
 // The unit that is right for all scores of a kind.
-template <ScoreKind kKind, int kHeadroom>
+template <ScoreKind kKind, int kCapTerms, int kHeadroom>
 struct ScoreUnitOf {
   using Type = RawUnit<kHeadroom>;
 };
-template <int kHeadroom>
-struct ScoreUnitOf<ScoreKind::kCapped, kHeadroom> {
-  using Type = CappedUnit<false>;
+template <int kCapTerms, int kHeadroom>
+struct ScoreUnitOf<ScoreKind::kCapped, kCapTerms, kHeadroom> {
+  using Type = CappedUnit<kCapTerms, false>;
 };
-template <int kHeadroom>
-struct ScoreUnitOf<ScoreKind::kFinished, kHeadroom> {
+template <int kCapTerms, int kHeadroom>
+struct ScoreUnitOf<ScoreKind::kFinished, kCapTerms, kHeadroom> {
   using Type = FinishedUnit<kHeadroom>;
 };
-template <int kHeadroom>
-struct ScoreUnitOf<ScoreKind::kFinishedMasked, kHeadroom> {
+template <int kCapTerms, int kHeadroom>
+struct ScoreUnitOf<ScoreKind::kFinishedMasked, kCapTerms, kHeadroom> {
   using Type = FinishedUnit<kHeadroom>;
 };
 

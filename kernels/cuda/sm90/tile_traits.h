@@ -2,6 +2,7 @@
 // head_dim: docs/kernels-hopper.md.
 #pragma once
 
+#include "kernels/cuda/sm90/cap_constants.h"
 #include "kernels/cuda/sm90/score_kind.h"
 #include "kernels/cuda/sm90/tile_classes.h"
 #include "kernels/data_type.h"
@@ -39,6 +40,7 @@ struct TileTraits {
   static constexpr bool kFinishes =
       kKind == ScoreKind::kFinished || kKind == ScoreKind::kFinishedMasked;
   static constexpr bool kMasks = kKind == ScoreKind::kMasked || kKind == ScoreKind::kFinishedMasked;
+  static constexpr int kCapTerms = CapTerms(kElement);
   // With a second q tile at hand, the first score product of a tile runs while the results of the
   // tile before are stored.
   static constexpr bool kJoinTiles = kNumQStages > 1;
